@@ -1,1 +1,10 @@
-//! Work in progress.
+#![doc = include_str!("../README.md")]
+
+pub mod access;
+pub mod balance;
+#[cfg(feature = "runtime")]
+pub mod driver;
+pub mod failover;
+pub mod host;
+pub mod route;
+pub mod verdict;

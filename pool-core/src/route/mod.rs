@@ -1,0 +1,1 @@
+//! SQL → what the statement needs.
