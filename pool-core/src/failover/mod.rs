@@ -3,9 +3,14 @@
 //! Everything here is pure: a plan is told the time and the last outcome and answers the next step. The
 //! same plan runs in the pool, in a logical session, inside another pool's manager and in simulations.
 
+mod invalid;
+mod ordered;
+
 use std::fmt::Debug;
 use std::time::Duration;
 
+pub use self::invalid::InvalidOption;
+pub use self::ordered::{Ordered, OrderedBuilder};
 use crate::access::AccessMode;
 use crate::host::{HostId, Role};
 use crate::verdict::Verdict;
@@ -132,4 +137,9 @@ pub trait FailoverPlan: Send {
     /// The next step. `now` is any monotonic clock, the same for all calls; `last` is `None` on the first
     /// call and the outcome of the previous step afterwards.
     fn next(&mut self, now: Duration, last: Option<&Outcome>) -> Step;
+}
+
+/// Whether an attempt that failed so ends a walk: no other host can cure it.
+fn ends_walk(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Permanent | Verdict::Statement)
 }
