@@ -66,7 +66,8 @@ impl fmt::Display for Role {
 /// The largest read weight (`rds-read-weights`: weights are integers from 0 to 10 000).
 pub const MAX_WEIGHT: u32 = 10_000;
 
-/// The read weight of a host that was given none. Defaults to 100.
+/// The read weight of a replica that was given none. The source then has weight 0: it serves reads only
+/// when no replica can (`rds-read-weights`, table of read/write attributes, automatic weights).
 pub const DEFAULT_WEIGHT: u32 = 100;
 
 /// One server of a cluster: where it is, what it is expected to be, how many reads it should get.
@@ -77,13 +78,13 @@ pub struct Host {
     address: Arc<str>,
     port: u16,
     role: Role,
-    weight: u32,
+    weight: Option<u32>,
 }
 
 impl Host {
     /// A host reached at `address:port`, named so in logs and metrics.
     ///
-    /// The role defaults to [`Role::Unknown`], the read weight to [`DEFAULT_WEIGHT`]. The cluster gives
+    /// The role defaults to [`Role::Unknown`], the read weight to an automatic one. The cluster gives
     /// the id when the host joins it.
     #[must_use]
     pub fn new(address: &str, port: u16) -> Self {
@@ -98,7 +99,7 @@ impl Host {
             address: address.into(),
             port,
             role: Role::Unknown,
-            weight: DEFAULT_WEIGHT,
+            weight: None,
         }
     }
 
@@ -117,10 +118,11 @@ impl Host {
     }
 
     /// Sets the read weight, 0 to [`MAX_WEIGHT`]; larger values are reported when the pool is built.
-    /// Defaults to [`DEFAULT_WEIGHT`]. A host of weight 0 is never chosen by balancing.
+    /// Defaults to an automatic weight: [`DEFAULT_WEIGHT`] on replicas, 0 on the source. A host of weight 0
+    /// is never chosen by balancing.
     #[must_use]
     pub fn with_weight(mut self, weight: u32) -> Self {
-        self.weight = weight;
+        self.weight = Some(weight);
         self
     }
 
@@ -167,9 +169,9 @@ impl Host {
         self.role
     }
 
-    /// The read weight at start.
+    /// The read weight at start; `None` is an automatic one.
     #[must_use]
-    pub fn weight(&self) -> u32 {
+    pub fn weight(&self) -> Option<u32> {
         self.weight
     }
 }

@@ -1,0 +1,24 @@
+//! The pool's clock: one origin, so that the pure parts deal in plain durations.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time since the pool was built. Follows tokio's clock, so paused time works in tests.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.0.elapsed()
+    }
+
+    /// The instant of a time on this clock.
+    pub(crate) fn at(&self, time: Duration) -> Instant {
+        self.0 + time
+    }
+}

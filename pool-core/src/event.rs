@@ -1,0 +1,110 @@
+//! State changes that an operator wants to know about.
+
+use std::sync::Arc;
+
+use crate::verdict::Verdict;
+
+/// One change of a pool's state.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case", tag = "event"))]
+#[non_exhaustive]
+pub enum Event {
+    /// The pool is closed; that many leases were still out.
+    Closed {
+        /// Leases that were not returned before the deadline.
+        abandoned: usize,
+    },
+    /// A host that took writes refuses them now.
+    Demoted {
+        /// The host.
+        host: Arc<str>,
+    },
+    /// A draining host has no connection in use any more.
+    Drained {
+        /// The host.
+        host: Arc<str>,
+    },
+    /// A host takes no new work until it is resumed or removed.
+    Draining {
+        /// The host.
+        host: Arc<str>,
+        /// Leases still out.
+        in_use: usize,
+    },
+    /// Writes go to another host.
+    Failover {
+        /// The host that took them before, if any.
+        from: Option<Arc<str>>,
+        /// The host that takes them now.
+        to: Arc<str>,
+    },
+    /// A host joined the pool.
+    HostAdded {
+        /// The host.
+        host: Arc<str>,
+    },
+    /// A host cannot serve and is left out until a probe succeeds.
+    HostDown {
+        /// The host.
+        host: Arc<str>,
+        /// What the error says.
+        verdict: Verdict,
+        /// The error's text.
+        message: Arc<str>,
+    },
+    /// A host left the pool.
+    HostRemoved {
+        /// The host.
+        host: Arc<str>,
+    },
+    /// A host serves again.
+    HostUp {
+        /// The host.
+        host: Arc<str>,
+    },
+    /// A lease has been out for longer than the warning limit.
+    LeaseHeld {
+        /// The host.
+        host: Arc<str>,
+        /// For how long, in milliseconds.
+        held_ms: u64,
+    },
+    /// The pool hands out nothing until it is resumed.
+    Paused,
+    /// The pool hands out again.
+    Resumed,
+    /// Writes are back on the first host of the list.
+    ReturnedToSource {
+        /// The host that took them in between.
+        from: Arc<str>,
+        /// The source.
+        to: Arc<str>,
+    },
+    /// A second host says that it takes writes. The current one is kept.
+    TwoSources {
+        /// The host that keeps the writes.
+        current: Arc<str>,
+        /// The other one.
+        other: Arc<str>,
+    },
+    /// The connections to a host were voided.
+    Voided {
+        /// The host.
+        host: Arc<str>,
+        /// Its generation now.
+        generation: u64,
+    },
+    /// A walk over the hosts ended without finding one that takes writes.
+    WalkFailed {
+        /// How many connects it made.
+        attempts: usize,
+    },
+    /// The read weight of a host changed.
+    WeightChanged {
+        /// The host.
+        host: Arc<str>,
+        /// The weight now.
+        weight: u32,
+    },
+}

@@ -1,0 +1,167 @@
+//! What is known about a host besides its connections: role, weight, lag, block, last cause.
+//!
+//! Plain atomics, so that choosing a host for a read takes no lock. Each value stands for itself; none
+//! is derived from two of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use crate::driver::Lag;
+use crate::error::Cause;
+use crate::host::{DEFAULT_WEIGHT, Role};
+
+const AUTOMATIC: u32 = u32::MAX;
+const LAG_NOT_ASKED: u64 = u64::MAX;
+const LAG_UNKNOWN: u64 = u64::MAX - 1;
+
+#[derive(Debug)]
+pub(crate) struct Health {
+    role: AtomicU8,
+    weight: AtomicU32,
+    lag: AtomicU64,
+    /// Nanoseconds on the pool's clock; 0 is "not blocked".
+    blocked_until: AtomicU64,
+    blocks: AtomicU32,
+    draining: AtomicBool,
+    /// Smoothed lease time in nanoseconds; 0 is "not measured".
+    latency: AtomicU64,
+    cause: Mutex<Option<Cause>>,
+}
+
+impl Health {
+    pub(crate) fn new(role: Role, weight: Option<u32>) -> Self {
+        Self {
+            role: AtomicU8::new(encode(role)),
+            weight: AtomicU32::new(weight.unwrap_or(AUTOMATIC)),
+            lag: AtomicU64::new(LAG_NOT_ASKED),
+            blocked_until: AtomicU64::new(0),
+            blocks: AtomicU32::new(0),
+            draining: AtomicBool::new(false),
+            latency: AtomicU64::new(0),
+            cause: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn role(&self) -> Role {
+        decode(self.role.load(Relaxed))
+    }
+
+    /// Sets the role; the one before.
+    pub(crate) fn set_role(&self, role: Role) -> Role {
+        decode(self.role.swap(encode(role), Relaxed))
+    }
+
+    /// The read weight. An automatic one is 0 on the source.
+    pub(crate) fn weight(&self) -> u32 {
+        match self.weight.load(Relaxed) {
+            AUTOMATIC if self.role() == Role::Source => 0,
+            AUTOMATIC => DEFAULT_WEIGHT,
+            weight => weight,
+        }
+    }
+
+    pub(crate) fn set_weight(&self, weight: u32) {
+        self.weight.store(weight, Relaxed);
+    }
+
+    pub(crate) fn lag(&self) -> Lag {
+        match self.lag.load(Relaxed) {
+            LAG_NOT_ASKED => Lag::NotAsked,
+            LAG_UNKNOWN => Lag::Unknown,
+            nanos => Lag::Known(Duration::from_nanos(nanos)),
+        }
+    }
+
+    pub(crate) fn set_lag(&self, lag: Lag) {
+        let value = match lag {
+            Lag::Known(lag) => nanos(lag).min(LAG_UNKNOWN - 1),
+            Lag::NotAsked => LAG_NOT_ASKED,
+            Lag::Unknown => LAG_UNKNOWN,
+        };
+        self.lag.store(value, Relaxed);
+    }
+
+    /// Leaves the host out for a time that doubles with each block since the last success.
+    /// True if it was not blocked before.
+    pub(crate) fn block(&self, now: Duration, base: Duration, max: Duration) -> bool {
+        let blocks = self.blocks.fetch_add(1, Relaxed).min(16);
+        let until = now + base.saturating_mul(1 << blocks).min(max);
+        self.blocked_until.swap(nanos(until).max(1), Relaxed) == 0
+    }
+
+    /// True if it was blocked before.
+    pub(crate) fn unblock(&self) -> bool {
+        self.blocks.store(0, Relaxed);
+        self.blocked_until.swap(0, Relaxed) != 0
+    }
+
+    /// Whether the host is left out. It stays so until a connect or a probe succeeds; when the time of
+    /// the block is over, a caller with no better choice may try it.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.blocked_until.load(Relaxed) != 0
+    }
+
+    pub(crate) fn blocked_for(&self, now: Duration) -> Option<Duration> {
+        match self.blocked_until.load(Relaxed) {
+            0 => None,
+            until => Some(Duration::from_nanos(until).saturating_sub(now)),
+        }
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Relaxed)
+    }
+
+    pub(crate) fn set_draining(&self, draining: bool) {
+        self.draining.store(draining, Relaxed);
+    }
+
+    pub(crate) fn latency(&self) -> Option<Duration> {
+        match self.latency.load(Relaxed) {
+            0 => None,
+            nanos => Some(Duration::from_nanos(nanos)),
+        }
+    }
+
+    /// Peak EWMA: a slow lease counts at once, fast ones bring it down by a tenth each. Two writers may
+    /// lose one sample to each other, which a smoothed value can bear.
+    pub(crate) fn note_latency(&self, sample: Duration) {
+        let sample = nanos(sample).max(1);
+        let old = self.latency.load(Relaxed);
+        let new = if sample >= old { sample } else { old - old / 10 + sample / 10 };
+        self.latency.store(new, Relaxed);
+    }
+
+    pub(crate) fn cause(&self) -> Option<Cause> {
+        self.cause.lock().clone()
+    }
+
+    pub(crate) fn note_cause(&self, cause: Cause) -> Arc<str> {
+        let message = Arc::clone(&cause.message);
+        *self.cause.lock() = Some(cause);
+        message
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+fn encode(role: Role) -> u8 {
+    match role {
+        Role::Replica => 0,
+        Role::Source => 1,
+        Role::Unknown => 2,
+    }
+}
+
+fn decode(role: u8) -> Role {
+    match role {
+        0 => Role::Replica,
+        1 => Role::Source,
+        _ => Role::Unknown,
+    }
+}

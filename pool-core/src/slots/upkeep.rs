@@ -1,0 +1,268 @@
+//! What takes I/O or time: connects, checks, tidying, closing, and the sweep that finds what is due.
+//!
+//! Every task owns its connection and its place through a guard, so that a time-out, a cancelled task or
+//! a panic in a driver frees both.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::access::Access;
+use crate::driver::{ConnectRequest, Driver, Liveness, Report, Reporter, Tidy};
+use crate::error::{Cause, Phase};
+use crate::host::HostId;
+use crate::slots::state::{CloseReason, Slot};
+use crate::slots::store::{HostSlots, Watch};
+use crate::verdict::Verdict;
+
+/// Gauges are published, and timers looked at, at least this often.
+const TICK: Duration = Duration::from_secs(1);
+
+impl<D: Driver> HostSlots<D> {
+    /// Starts the task that sweeps this host until it is closed or dropped.
+    pub(crate) fn spawn_upkeep(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.runtime.spawn(async move {
+            loop {
+                let Some(slots) = weak.upgrade() else { return };
+                if slots.with_state(|state| state.is_closed()) {
+                    return;
+                }
+                let now = slots.clock.now();
+                slots.update(|state| state.sweep(now));
+                let lag = match slots.health.lag() {
+                    crate::driver::Lag::Known(lag) => Some(lag),
+                    _ => None,
+                };
+                slots.meter().publish(slots.counts(), slots.health.weight(), lag);
+                let next = slots.with_state(|state| state.next_timer());
+                let next = next.map_or(now + TICK, |at| at.min(now + TICK));
+                let wake = slots.clock.at(next.max(now + Duration::from_millis(1)));
+                // The store must be free to go while upkeep sleeps.
+                let rearmed = async {
+                    let rearmed = slots.rearm.notified();
+                    let _ = timeout_at(wake, rearmed).await;
+                };
+                rearmed.await;
+            }
+        });
+    }
+
+    /// Opens one connection for whoever waits. Lives on when the caller goes away.
+    pub(super) fn spawn_connect(&self) {
+        let Some(slots) = self.me.upgrade() else { return };
+        self.runtime.spawn(async move {
+            let place = Place { slots: &slots, kind: Kind::Connect };
+            let generation = slots.with_state(|state| state.generation());
+            let limit = slots.config.connect_timeout;
+            let access = slots.watch.upgrade().map_or(Access::Read, |w| w.access_of(slots.id()));
+            match slots.dial(access, limit, Phase::Dialling).await {
+                Ok(slot) => {
+                    place.filled();
+                    let now = slots.clock.now();
+                    if let Some(watch) = slots.watch.upgrade() {
+                        watch.connected(slots.id());
+                    }
+                    slots.update(|state| state.connected(now, slot));
+                }
+                Err(cause) => {
+                    place.filled();
+                    slots.connect_failed(generation, cause);
+                }
+            }
+        });
+    }
+
+    /// Dials once, within `limit`. Does not touch the counts.
+    ///
+    /// Cancellation safety: dropping the future closes a half-open connection.
+    pub(crate) async fn dial(
+        &self,
+        access: Access,
+        limit: Duration,
+        phase: Phase,
+    ) -> Result<Box<Slot<D::Conn>>, Cause> {
+        let started = self.clock.now();
+        let generation = self.with_state(|state| state.generation());
+        let deadline = Instant::now() + limit;
+        let request = ConnectRequest {
+            host: &self.host,
+            access,
+            deadline,
+            reporter: Reporter::new(Arc::new(Sink {
+                watch: Weak::clone(&self.watch),
+                host: self.id(),
+                generation,
+                slots: Weak::clone(&self.me),
+            })),
+        };
+        let result = timeout_at(deadline, self.driver.connect(request)).await;
+        let now = self.clock.now();
+        self.meter().dial.record((now - started).as_secs_f64());
+        match result {
+            Ok(Ok(conn)) => {
+                let max = self.config.max_lifetime;
+                let lifetime = max - max.mul_f64(0.1 * fastrand::f64());
+                Ok(Box::new(Slot::new(conn, now, lifetime, generation)))
+            }
+            Ok(Err(error)) => {
+                let verdict = match self.driver.verdict(&error) {
+                    // No connection was made, so no connection can be lost.
+                    Verdict::ConnectionEnded | Verdict::ConnectionLost | Verdict::Statement => {
+                        Verdict::HostDown
+                    }
+                    verdict => verdict,
+                };
+                Err(self.cause(phase, verdict, error.to_string(), Some(Arc::new(error))))
+            }
+            Err(_) => {
+                let message = format!("no answer within {} ms", limit.as_millis());
+                Err(self.cause(phase, Verdict::HostDown, message, None))
+            }
+        }
+    }
+
+    /// Books a failed connect that held a place in the counts.
+    pub(crate) fn connect_failed(&self, generation: u64, cause: Cause) {
+        tracing::warn!(
+            pool = %self.config.name, host = %self.host, verdict = %cause.verdict,
+            "connect failed: {}", cause.message
+        );
+        // The cluster learns of it first, so that a waiter that is refused finds the host blocked.
+        if let Some(watch) = self.watch.upgrade() {
+            watch.failed(self.id(), generation, cause.clone());
+        }
+        let now = self.clock.now();
+        let (verdict, jitter) = (cause.verdict, fastrand::f64());
+        self.update_with(Some(&cause), |state| state.connect_failed(now, verdict, jitter));
+        self.rearm.notify_one();
+    }
+
+    /// Asks the server of an idle connection for a sign of life, within the check deadline.
+    pub(super) fn spawn_check(&self, slot: Box<Slot<D::Conn>>) {
+        let Some(slots) = self.me.upgrade() else { return };
+        self.runtime.spawn(async move {
+            let place = Place { slots: &slots, kind: Kind::Check };
+            let mut slot = slot;
+            let started = slots.clock.now();
+            let generation = slot.generation;
+            // Suspect until it answers: a look first, since a ping could take a stale reply for its own.
+            let found = match slots.driver.peek(&mut slot.conn) {
+                Liveness::Clean => {
+                    match timeout(slots.config.check_timeout, slots.driver.ping(&mut slot.conn)).await {
+                        Ok(Ok(())) => Ok(()),
+                        Ok(Err(error)) => Err((slots.driver.verdict(&error), error.to_string())),
+                        Err(_) => Err((Verdict::ConnectionLost, "no answer to a check".to_owned())),
+                    }
+                }
+                _ => Err((Verdict::ConnectionEnded, "found closed while idle".to_owned())),
+            };
+            slots.meter().validate.record((slots.clock.now() - started).as_secs_f64());
+            place.filled();
+            let now = slots.clock.now();
+            match found {
+                Ok(()) => slots.update(|state| state.checked(now, slot)),
+                Err((verdict, message)) => {
+                    slots.meter().closed(CloseReason::Untidy);
+                    slots.update(|state| state.check_failed(now));
+                    let cause = slots.cause(Phase::Validating, verdict, message, None);
+                    if let Some(watch) = slots.watch.upgrade() {
+                        watch.reported(slots.id(), generation, cause);
+                    }
+                    slots.close_now(vec![slot]).await;
+                }
+            }
+        });
+    }
+
+    /// Makes a dirty connection clean in the background, within the tidy deadline.
+    pub(super) fn spawn_tidy(&self, slot: Box<Slot<D::Conn>>) {
+        let Some(slots) = self.me.upgrade() else { return };
+        self.runtime.spawn(async move {
+            let place = Place { slots: &slots, kind: Kind::Tidy };
+            let mut slot = slot;
+            let limit = slots.config.tidy_timeout;
+            let tidied = timeout(limit, slots.driver.tidy(&mut slot.conn, Tidy::Rollback)).await;
+            let clean = matches!(tidied, Ok(Ok(())))
+                && slots.driver.peek(&mut slot.conn) == Liveness::Clean;
+            place.filled();
+            let now = slots.clock.now();
+            if clean {
+                slots.update(|state| state.tidied(now, slot));
+            } else {
+                slots.meter().closed(CloseReason::Untidy);
+                slots.update(|state| state.tidy_failed(now));
+                if let Ok(Err(error)) = tidied {
+                    tracing::debug!(host = %slots.host, "tidying failed: {error}");
+                }
+                slots.close_now(vec![slot]).await;
+            }
+        });
+    }
+
+    /// Closes connections politely in the background, each within the close deadline.
+    pub(super) fn spawn_close(&self, closing: Vec<Box<Slot<D::Conn>>>) {
+        let Some(slots) = self.me.upgrade() else { return };
+        self.runtime.spawn(async move { slots.close_now(closing).await });
+    }
+
+    async fn close_now(&self, closing: Vec<Box<Slot<D::Conn>>>) {
+        let limit = self.config.close_timeout;
+        for slot in closing {
+            // A host that no longer answers must not hold up the others: each has its own deadline.
+            let _ = timeout(limit, self.driver.close(slot.conn)).await;
+        }
+    }
+}
+
+enum Kind {
+    Check,
+    Connect,
+    Tidy,
+}
+
+/// A place in the counts, held by a task. Left by a panic or a cancelled task, it frees the place.
+struct Place<'a, D: Driver> {
+    slots: &'a HostSlots<D>,
+    kind: Kind,
+}
+
+impl<D: Driver> Place<'_, D> {
+    /// The task books the outcome itself.
+    fn filled(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl<D: Driver> Drop for Place<'_, D> {
+    fn drop(&mut self) {
+        let now = self.slots.clock.now();
+        match self.kind {
+            Kind::Check => self.slots.update(|state| state.check_failed(now)),
+            Kind::Connect => {
+                let generation = self.slots.with_state(|state| state.generation());
+                let message = "the connect task ended without an answer".to_owned();
+                let cause = self.slots.cause(Phase::Dialling, Verdict::HostDown, message, None);
+                self.slots.connect_failed(generation, cause);
+            }
+            Kind::Tidy => self.slots.update(|state| state.tidy_failed(now)),
+        }
+    }
+}
+
+/// Where a connection reports its errors: its host, under the generation it was opened in.
+struct Sink<D: Driver> {
+    watch: Weak<dyn Watch>,
+    slots: Weak<HostSlots<D>>,
+    host: HostId,
+    generation: u64,
+}
+
+impl<D: Driver> Report for Sink<D> {
+    fn report(&self, verdict: Verdict, message: &dyn std::fmt::Display) {
+        let (Some(watch), Some(slots)) = (self.watch.upgrade(), self.slots.upgrade()) else { return };
+        let cause = slots.cause(Phase::Dialling, verdict, message.to_string(), None);
+        watch.reported(self.host, self.generation, cause);
+    }
+}
