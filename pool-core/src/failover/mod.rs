@@ -3,13 +3,20 @@
 //! Everything here is pure: a plan is told the time and the last outcome and answers the next step. The
 //! same plan runs in the pool, in a logical session, inside another pool's manager and in simulations.
 
+mod cycling;
 mod invalid;
+mod logical;
+mod mirrored;
 mod ordered;
+pub mod sim;
 
 use std::fmt::Debug;
 use std::time::Duration;
 
+pub use self::cycling::{Cycling, CyclingBuilder, TURN_PAUSE};
 pub use self::invalid::InvalidOption;
+pub use self::logical::SessionOptions;
+pub use self::mirrored::{DelayRule, Mirrored, MirroredBuilder};
 pub use self::ordered::{Ordered, OrderedBuilder};
 use crate::access::AccessMode;
 use crate::host::{HostId, Role};

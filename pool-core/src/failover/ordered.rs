@@ -10,9 +10,10 @@ use crate::host::{HostId, Role};
 
 /// Tries the source, then every other host in list order, and starts over after a pause.
 ///
-/// "The source" is every host known to have the source role, or else the first of the list. Hosts that
-/// are blocked after failures come last, in the same order among themselves. Errors of the link
-/// and of a host that does not serve now walk on; a permanent error (credentials, configuration) stops.
+/// "The source" is every host known to have the source role, or else the first of the list. Hosts
+/// that are blocked after failures come last, in the same order among themselves. Errors of the
+/// link and of a host that does not serve now walk on; a permanent error (credentials,
+/// configuration) stops.
 ///
 /// ```
 /// use std::time::Duration;
@@ -105,7 +106,8 @@ impl OrderedBuilder {
 
     /// Sets the pause after the first round and its upper limit; it doubles from round to round.
     ///
-    /// Defaults to 250 milliseconds and 5 seconds. The first must be neither zero nor above the second.
+    /// Defaults to 250 milliseconds and 5 seconds. The first must be neither zero nor above the
+    /// second.
     #[must_use]
     pub fn backoff(mut self, start: Duration, limit: Duration) -> Self {
         self.policy.backoff_start = start;
