@@ -3,12 +3,12 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::access::Access;
 use crate::host::{Host, Role};
+pub use crate::lag::Lag;
 use crate::verdict::Verdict;
 
 /// What a look at a connection found, without any I/O round trip.
@@ -29,17 +29,6 @@ pub enum Tidy {
     Full,
     /// The least that makes it clean: roll back, read away what is pending.
     Rollback,
-}
-
-/// Replication lag, as a probe found it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lag {
-    /// This far behind its source.
-    Known(Duration),
-    /// Not measured: a source, or a driver that does not ask.
-    NotAsked,
-    /// Replication is stopped or its state cannot be read.
-    Unknown,
 }
 
 /// What a probe found.

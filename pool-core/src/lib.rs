@@ -11,6 +11,7 @@ pub mod error;
 pub mod event;
 pub mod failover;
 pub mod host;
+pub mod lag;
 pub mod route;
 pub mod slots;
 pub mod status;

@@ -1,0 +1,66 @@
+//! Least active per weight.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::balance::credits::Credits;
+use crate::balance::{BalancePolicy, Candidate, Eligible, is_idler};
+use crate::host::HostId;
+
+/// Fewest active leases per weight (`rds-read-weights`, load balancing by active requests; section 5 of the
+/// routing rules).
+///
+/// Several hosts often share the least value, all of them on an idle system. The tie goes to the largest
+/// credit of smooth weighted round robin, kept on every pick and cut to ± the sum of the eligible weights:
+/// this keeps the configured shares for sequential reads. Without the cut, credits drift while the load
+/// decides and one host would get every read afterwards.
+#[derive(Debug, Default)]
+pub struct LeastActive {
+    credits: Mutex<Credits>,
+}
+
+impl LeastActive {
+    /// Every credit is 0: a tie at the first pick goes to the first host of the list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The credit of every host that has been eligible, before the next pick.
+    #[must_use]
+    pub fn credits(&self) -> Vec<(HostId, i64)> {
+        self.lock().list()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Credits> {
+        // A panic inside leaves credits that are at worst unfair, never invalid.
+        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BalancePolicy for LeastActive {
+    fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        let hosts = eligible.hosts();
+        let mut credits = self.lock();
+        let sum = credits.admit(hosts);
+        let mut best: Option<(&Candidate, i64)> = None;
+        for host in hosts.iter().filter(|host| host.weight > 0) {
+            let credit = credits.of(host.id);
+            let better = match best {
+                None => true,
+                Some((least, most)) => {
+                    is_idler(host, least) || (!is_idler(least, host) && credit > most)
+                }
+            };
+            if better {
+                best = Some((host, credit));
+            }
+        }
+        let picked = best?.0.id;
+        credits.book_clamped(hosts, picked, sum);
+        Some(picked)
+    }
+
+    fn forget(&self, host: HostId) {
+        self.lock().forget(host);
+    }
+}

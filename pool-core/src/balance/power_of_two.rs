@@ -1,0 +1,34 @@
+//! The better of two random hosts.
+
+use crate::balance::random::draw;
+use crate::balance::seed::Seed;
+use crate::balance::{BalancePolicy, Eligible, is_idler};
+use crate::host::HostId;
+
+/// Draws two different hosts by weight and takes the one with fewer active leases per weight, the one drawn
+/// first if they are equal.
+///
+/// Nearly as even as [`LeastActive`](crate::balance::LeastActive), but many clients that see the same counts
+/// do not all rush to the same host. On an idle system the shares are those of the weights.
+#[derive(Debug)]
+pub struct PowerOfTwoChoices {
+    seed: Seed,
+}
+
+impl PowerOfTwoChoices {
+    /// The same seed gives the same sequence. Take a different one in every process.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
+        Self { seed: Seed::new(seed) }
+    }
+}
+
+impl BalancePolicy for PowerOfTwoChoices {
+    fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        let first = draw(&self.seed, eligible.hosts(), None)?;
+        match draw(&self.seed, eligible.hosts(), Some(first.id)) {
+            Some(second) if is_idler(second, first) => Some(second.id),
+            _ => Some(first.id),
+        }
+    }
+}

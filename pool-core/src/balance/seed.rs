@@ -1,0 +1,27 @@
+//! A small seeded source of numbers, so that a test can replay random choices.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// SplitMix64: a counter and a mixing function, so drawing is one atomic addition.
+#[derive(Debug)]
+pub(super) struct Seed(AtomicU64);
+
+impl Seed {
+    pub(super) const fn new(seed: u64) -> Self {
+        Self(AtomicU64::new(seed))
+    }
+
+    /// The next number, 0 to `limit` − 1; 0 if `limit` is 0. The bias is below `limit` / 2⁶⁴.
+    pub(super) fn below(&self, limit: u64) -> u64 {
+        let product = u128::from(self.draw()) * u128::from(limit);
+        (product >> 64) as u64
+    }
+
+    fn draw(&self) -> u64 {
+        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+        let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+}

@@ -1,0 +1,60 @@
+//! Smooth weighted round robin.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::balance::credits::Credits;
+use crate::balance::{BalancePolicy, Eligible};
+use crate::host::HostId;
+
+/// Smooth weighted round robin: pick first, then accumulate (`rds-read-weights`, load balancing by weight;
+/// section 4 of the routing rules).
+///
+/// The host with the largest credit is picked, the first in the list if several have it; then every
+/// eligible host earns its weight and the picked one pays the sum. Over a cycle (sum of weights / gcd picks)
+/// every host is picked exactly weight / gcd times. The credit of a host that is not eligible is frozen; a
+/// change of weights or membership keeps credits, cut to ± the new sum.
+#[derive(Debug, Default)]
+pub struct Weighted {
+    credits: Mutex<Credits>,
+}
+
+impl Weighted {
+    /// Every credit is 0: the first pick is the first host of the list.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The credit of every host that has been eligible, before the next pick.
+    #[must_use]
+    pub fn credits(&self) -> Vec<(HostId, i64)> {
+        self.lock().list()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Credits> {
+        // A panic inside leaves credits that are at worst unfair, never invalid.
+        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl BalancePolicy for Weighted {
+    fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        let hosts = eligible.hosts();
+        let mut credits = self.lock();
+        let sum = credits.admit(hosts);
+        let mut best = None;
+        for host in hosts.iter().filter(|host| host.weight > 0) {
+            let credit = credits.of(host.id);
+            if best.is_none_or(|(_, most)| credit > most) {
+                best = Some((host.id, credit));
+            }
+        }
+        let (picked, _) = best?;
+        credits.book(hosts, picked, sum);
+        Some(picked)
+    }
+
+    fn forget(&self, host: HostId) {
+        self.lock().forget(host);
+    }
+}
