@@ -1,1 +1,24 @@
-//! Work in progress.
+#![doc = include_str!("../README.md")]
+
+mod cancel;
+mod classify;
+mod conn;
+mod dial;
+mod driver;
+mod peek;
+mod queryable;
+mod role;
+mod sniff;
+mod tidy;
+mod transaction;
+mod watch;
+
+pub use mysql_async;
+
+pub use cancel::CancelHandle;
+pub use classify::{classify, is_not_writable};
+pub use conn::Conn;
+pub use driver::{DEFAULT_MAX_ALLOWED_PACKET, DEFAULT_UPKEEP_TIMEOUT, MySql, ReadOnlySessions};
+pub use role::{LagSource, RoleCheck};
+pub use tidy::ResetMode;
+pub use transaction::Transaction;
