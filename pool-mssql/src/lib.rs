@@ -1,1 +1,35 @@
-//! Work in progress.
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod ado;
+mod answer;
+#[cfg(feature = "sql-browser")]
+mod browser;
+mod classify;
+mod conn;
+mod dial;
+mod driver;
+mod error;
+mod jdbc;
+mod login;
+mod options;
+mod pair;
+mod partner;
+mod peek;
+mod role;
+mod stream;
+mod tidy;
+mod track;
+
+pub use tiberius;
+
+pub use crate::address::{Address, AddressError, DEFAULT_PORT};
+pub use crate::answer::{Answer, BulkLoad, CommandStream, QueryStream};
+pub use crate::classify::Phase;
+pub use crate::conn::{Client, Conn, Stream};
+pub use crate::driver::MsSql;
+pub use crate::error::{Error, Stage};
+pub use crate::options::{
+    Encrypt, MsSqlOptions, OptionsError, PartnerSource, ReadIntent, ResetMode, RoleProbe,
+};
+pub use crate::pair::{PairStatus, Side};
