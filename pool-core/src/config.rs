@@ -59,9 +59,6 @@ pub(crate) struct Config {
     pub(crate) probe_interval: Option<Duration>,
     pub(crate) probe_failures: u32,
     pub(crate) roles: Roles,
-    pub(crate) max_lag: Option<Duration>,
-    pub(crate) read_fallback: bool,
-    pub(crate) lease_warning: Option<Duration>,
 }
 
 impl Default for Config {
@@ -85,9 +82,6 @@ impl Default for Config {
             probe_interval: Some(Duration::from_secs(5)),
             probe_failures: 3,
             roles: Roles::Probed,
-            max_lag: None,
-            read_fallback: true,
-            lease_warning: None,
         }
     }
 }

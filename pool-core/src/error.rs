@@ -113,7 +113,16 @@ impl Error {
         hosts: Vec<HostReport>,
     ) -> Self {
         let access = access.to_string();
-        Self(Box::new(Inner { kind, phase, pool, access, elapsed, detail: None, hosts, source: None }))
+        Self(Box::new(Inner {
+            kind,
+            phase,
+            pool,
+            access,
+            elapsed,
+            detail: None,
+            hosts,
+            source: None,
+        }))
     }
 
     pub(crate) fn with_detail(mut self, detail: impl Into<String>) -> Self {

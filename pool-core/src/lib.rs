@@ -1,9 +1,15 @@
 #![doc = include_str!("../README.md")]
 
 pub mod access;
+#[cfg(feature = "runtime")]
+pub mod admin;
 pub mod balance;
 #[cfg(feature = "runtime")]
+pub mod builder;
+#[cfg(feature = "runtime")]
 mod clock;
+#[cfg(feature = "runtime")]
+mod cluster;
 pub mod config;
 #[cfg(feature = "runtime")]
 pub mod driver;
@@ -12,7 +18,17 @@ pub mod event;
 pub mod failover;
 pub mod host;
 pub mod lag;
+#[cfg(feature = "runtime")]
+pub mod lease;
+#[cfg(feature = "runtime")]
+mod monitor;
+#[cfg(feature = "runtime")]
+pub mod pool;
+#[cfg(feature = "runtime")]
+mod read;
 pub mod route;
 pub mod slots;
 pub mod status;
 pub mod verdict;
+#[cfg(feature = "runtime")]
+mod walk;

@@ -1,1 +1,3 @@
-//! Work in progress.
+//! Embedded clusters, fault proxy and scripted driver to test failover handling.
+
+pub mod scripted;

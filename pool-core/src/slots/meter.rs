@@ -29,7 +29,11 @@ pub(crate) struct Meter {
 impl Meter {
     fn resolve(pool: &str, host: &str, role: Role) -> Self {
         let labels = || {
-            [("pool", pool.to_owned()), ("host", host.to_owned()), ("role", role.as_str().to_owned())]
+            [
+                ("pool", pool.to_owned()),
+                ("host", host.to_owned()),
+                ("role", role.as_str().to_owned()),
+            ]
         };
         let with = |key: &'static str, value: &'static str| {
             let [pool, host, role] = labels();

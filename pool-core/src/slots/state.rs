@@ -301,7 +301,12 @@ impl<C, W> State<C, W> {
     ///
     /// All waiters are told, so that they can turn to another host; only a saturated host with
     /// connections in use keeps them, since one of those will come back.
-    pub fn connect_failed(&mut self, now: Duration, verdict: Verdict, jitter: f64) -> Actions<C, W> {
+    pub fn connect_failed(
+        &mut self,
+        now: Duration,
+        verdict: Verdict,
+        jitter: f64,
+    ) -> Actions<C, W> {
         self.connecting -= 1;
         self.failures = self.failures.saturating_add(1);
         let pause = self

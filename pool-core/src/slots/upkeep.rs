@@ -31,10 +31,7 @@ impl<D: Driver> HostSlots<D> {
                 }
                 let now = slots.clock.now();
                 slots.update(|state| state.sweep(now));
-                let lag = match slots.health.lag() {
-                    crate::driver::Lag::Known(lag) => Some(lag),
-                    _ => None,
-                };
+                let lag = slots.health.lag().known();
                 slots.meter().publish(slots.counts(), slots.health.weight(), lag);
                 let next = slots.with_state(|state| state.next_timer());
                 let next = next.map_or(now + TICK, |at| at.min(now + TICK));
@@ -150,7 +147,9 @@ impl<D: Driver> HostSlots<D> {
             // Suspect until it answers: a look first, since a ping could take a stale reply for its own.
             let found = match slots.driver.peek(&mut slot.conn) {
                 Liveness::Clean => {
-                    match timeout(slots.config.check_timeout, slots.driver.ping(&mut slot.conn)).await {
+                    match timeout(slots.config.check_timeout, slots.driver.ping(&mut slot.conn))
+                        .await
+                    {
                         Ok(Ok(())) => Ok(()),
                         Ok(Err(error)) => Err((slots.driver.verdict(&error), error.to_string())),
                         Err(_) => Err((Verdict::ConnectionLost, "no answer to a check".to_owned())),
@@ -207,6 +206,11 @@ impl<D: Driver> HostSlots<D> {
         self.runtime.spawn(async move { slots.close_now(closing).await });
     }
 
+    /// Closes a connection that is not counted.
+    pub(crate) fn close_politely(&self, slot: Box<Slot<D::Conn>>) {
+        self.spawn_close(vec![slot]);
+    }
+
     async fn close_now(&self, closing: Vec<Box<Slot<D::Conn>>>) {
         let limit = self.config.close_timeout;
         for slot in closing {
@@ -261,7 +265,9 @@ struct Sink<D: Driver> {
 
 impl<D: Driver> Report for Sink<D> {
     fn report(&self, verdict: Verdict, message: &dyn std::fmt::Display) {
-        let (Some(watch), Some(slots)) = (self.watch.upgrade(), self.slots.upgrade()) else { return };
+        let (Some(watch), Some(slots)) = (self.watch.upgrade(), self.slots.upgrade()) else {
+            return;
+        };
         let cause = slots.cause(Phase::Dialling, verdict, message.to_string(), None);
         watch.reported(self.host, self.generation, cause);
     }

@@ -1,0 +1,245 @@
+//! Operations on a running pool: pause, drain, close, and changes of its hosts.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+
+use crate::access::Access;
+use crate::cluster::Cluster;
+use crate::config::ConfigError;
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Phase};
+use crate::event::Event;
+use crate::host::{Host, MAX_WEIGHT, Role};
+use crate::pool::Pool;
+use crate::slots::store::HostSlots;
+
+/// How a drain or a close ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Settled {
+    /// Leases that were still out when the time was over. They are closed when they come back.
+    pub abandoned: usize,
+}
+
+impl<D: Driver> Pool<D> {
+    /// Hands out nothing until [`Pool::resume`]. Callers queue up; their deadlines run on.
+    pub fn pause(&self) {
+        let cluster = self.cluster();
+        for slots in cluster.hosts.load().iter() {
+            slots.with_state(|state| state.pause());
+        }
+        cluster.emit(Event::Paused);
+    }
+
+    /// Ends a pause.
+    pub fn resume(&self) {
+        let cluster = self.cluster();
+        let now = cluster.clock.now();
+        for slots in cluster.hosts.load().iter().filter(|slots| !slots.health.is_draining()) {
+            slots.update(|state| state.resume(now));
+        }
+        cluster.emit(Event::Resumed);
+    }
+
+    /// Takes a host out of service without disturbing a lease: no new work, idle connections closed now,
+    /// leased ones on return. Waits up to `grace` for the last of them. The host stays a member.
+    ///
+    /// Cancellation safety: dropping the future ends the waiting; the host stays drained.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown host.
+    pub async fn drain(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
+        let slots = self.member(name)?;
+        let cluster = self.cluster();
+        slots.health.set_draining(true);
+        let host = slots.host.shared_name();
+        let in_use = slots.counts().in_use;
+        cluster.emit(Event::Draining { host: Arc::clone(&host), in_use });
+        slots.update(|state| state.drain());
+        cluster.yield_writer(&slots);
+        let settled = slots.settle_by(Instant::now() + grace).await;
+        if settled.abandoned == 0 {
+            cluster.emit(Event::Drained { host });
+        }
+        Ok(settled)
+    }
+
+    /// Takes a drained host back into service.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown host.
+    pub fn undrain(&self, name: &str) -> Result<(), Error> {
+        let slots = self.member(name)?;
+        let now = self.cluster().clock.now();
+        slots.health.set_draining(false);
+        slots.update(|state| state.resume(now));
+        slots.suspect.notify_one();
+        Ok(())
+    }
+
+    /// Closes the pool: callers are refused, idle connections closed, leases awaited for up to `grace`.
+    ///
+    /// Cancellation safety: dropping the future ends the waiting; the pool stays closed.
+    pub async fn close(&self, grace: Duration) -> Settled {
+        let cluster = self.cluster();
+        cluster.shut();
+        let deadline = Instant::now() + grace;
+        let mut abandoned = 0;
+        for slots in cluster.hosts.load_full().iter() {
+            abandoned += slots.settle_by(deadline).await.abandoned;
+        }
+        cluster.emit(Event::Closed { abandoned });
+        Settled { abandoned }
+    }
+
+    /// Sets the read weight of a host, 0 to 10 000. Counts from the next checkout on; no lease is disturbed.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown host or a weight out of range.
+    pub fn set_weight(&self, name: &str, weight: u32) -> Result<(), Error> {
+        let slots = self.member(name)?;
+        if weight > MAX_WEIGHT {
+            let detail = format!("weight {weight} of host {name:?} is more than {MAX_WEIGHT}");
+            return Err(self.refused(detail));
+        }
+        slots.health.set_weight(weight);
+        self.cluster().emit(Event::WeightChanged { host: slots.host.shared_name(), weight });
+        Ok(())
+    }
+
+    /// Adds a host.
+    ///
+    /// # Errors
+    ///
+    /// The name is taken, or the weight out of range.
+    pub fn add_host(&self, host: Host) -> Result<(), ConfigError> {
+        check_host(&host)?;
+        let cluster = self.cluster();
+        let name = host.shared_name();
+        let slots = cluster.member(host);
+        let mut taken = false;
+        cluster.hosts.rcu(|hosts| {
+            taken = hosts.iter().any(|other| other.host.name() == &*name);
+            let mut hosts = Vec::clone(hosts);
+            if !taken {
+                hosts.push(Arc::clone(&slots));
+            }
+            hosts
+        });
+        if taken {
+            return Err(ConfigError::new("host", format!("{name} is a member already")));
+        }
+        cluster.start(&slots);
+        cluster.emit(Event::HostAdded { host: name });
+        Ok(())
+    }
+
+    /// Drains a host and removes it, even if leases are still out after `grace`: those end on return.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown host.
+    pub async fn remove_host(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
+        let settled = self.drain(name, grace).await?;
+        let slots = self.member(name)?;
+        slots.update(|state| state.close());
+        let cluster = self.cluster();
+        cluster.hosts.rcu(|hosts| {
+            hosts.iter().filter(|other| other.id() != slots.id()).cloned().collect::<Vec<_>>()
+        });
+        cluster.emit(Event::HostRemoved { host: slots.host.shared_name() });
+        Ok(settled)
+    }
+
+    /// Sends writes to this host from now on, without asking it: for a planned switchover that the
+    /// application itself directs. With probed roles the next probe has the last word.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown or drained host.
+    pub fn promote(&self, name: &str) -> Result<(), Error> {
+        let slots = self.member(name)?;
+        if slots.health.is_draining() {
+            return Err(self.refused(format!("host {name:?} is drained")));
+        }
+        let cluster = self.cluster();
+        if let Some(before) = cluster.writer.load_full().filter(|w| w.id() != slots.id()) {
+            before.health.set_role(Role::Replica);
+            cluster.void(&before, None);
+        }
+        cluster.set_writer(&slots);
+        Ok(())
+    }
+
+    fn member(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
+        self.cluster()
+            .host_named(name)
+            .ok_or_else(|| self.refused(format!("no host is named {name:?}")))
+    }
+
+    fn refused(&self, detail: String) -> Error {
+        let started = self.cluster().clock.now();
+        self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started).with_detail(detail)
+    }
+}
+
+impl<D: Driver> Cluster<D> {
+    /// Starts what runs in the background for a member.
+    pub(crate) fn start(&self, slots: &Arc<HostSlots<D>>) {
+        slots.spawn_upkeep();
+        self.spawn_monitor(slots);
+    }
+
+    /// Closes every store. What is leased is closed on return.
+    pub(crate) fn shut(&self) {
+        self.closed.store(true, Relaxed);
+        self.writer.store(None);
+        self.writer_found.notify_waiters();
+        for slots in self.hosts.load().iter() {
+            slots.update(|state| state.close());
+            slots.rearm.notify_one();
+            slots.suspect.notify_one();
+        }
+    }
+
+    /// A host that goes out of service takes no writes.
+    fn yield_writer(&self, slots: &HostSlots<D>) {
+        let held = self.writer.load();
+        if held.as_ref().is_some_and(|writer| writer.id() == slots.id()) {
+            self.writer.compare_and_swap(&held, None);
+        }
+    }
+}
+
+impl<D: Driver> HostSlots<D> {
+    /// Waits until the last lease of a drained or closed host has come back.
+    async fn settle_by(&self, deadline: Instant) -> Settled {
+        loop {
+            let settled = self.settled.notified();
+            let mut settled = std::pin::pin!(settled);
+            // Registered before the look, so that a return in between is not missed.
+            settled.as_mut().enable();
+            let abandoned = self.counts().in_use;
+            if abandoned == 0 || timeout_at(deadline, settled).await.is_err() {
+                return Settled { abandoned: self.counts().in_use };
+            }
+        }
+    }
+}
+
+pub(crate) fn check_host(host: &Host) -> Result<(), ConfigError> {
+    if host.weight().is_some_and(|weight| weight > MAX_WEIGHT) {
+        let reason = format!("more than {MAX_WEIGHT} for host {host}");
+        return Err(ConfigError::new("weight", reason));
+    }
+    if host.address().is_empty() {
+        return Err(ConfigError::new("host", "has no address"));
+    }
+    Ok(())
+}

@@ -1,0 +1,137 @@
+//! Leases for reads: which host, and what if it does not serve.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+use smallvec::SmallVec;
+use tokio::time::Instant;
+
+use crate::access::Access;
+use crate::balance::endpoint::{Choice, eligible, verdict};
+use crate::balance::{Candidate, Eligible};
+use crate::cluster::Cluster;
+use crate::driver::Driver;
+use crate::error::{Error, ErrorKind, Phase};
+use crate::host::HostId;
+use crate::lease::Lease;
+use crate::pool::Pool;
+use crate::slots::store::HostSlots;
+
+/// Hosts tried in vain by one checkout. Stays on the stack for clusters of usual size.
+pub(crate) type Tried = SmallVec<[HostId; 8]>;
+
+/// Candidates of one pick. Stays on the stack for clusters of usual size.
+type Candidates = SmallVec<[Candidate; 16]>;
+
+impl<D: Driver> Pool<D> {
+    /// Leases a connection for reads: the balance policy picks among the eligible hosts.
+    ///
+    /// A host that cannot be reached is excluded and another one picked; when no replica can serve, the
+    /// source does, if allowed. The hot path is that of [`Pool::get`].
+    ///
+    /// Cancellation safety: as [`Pool::get`].
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NoHost`] at once, with the reason per host, when nobody may serve; otherwise as
+    /// [`Pool::get`].
+    pub async fn get_read(&self) -> Result<Lease<D>, Error> {
+        if let Some((host, _)) = self.cluster().pick(&Tried::new()) {
+            if let Some(slot) = host.try_checkout() {
+                return Ok(Lease::new(host, slot, Access::Read));
+            }
+            return Box::pin(self.wait_to_read(Some(host), Tried::new(), self.deadline())).await;
+        }
+        Box::pin(self.wait_to_read(None, Tried::new(), self.deadline())).await
+    }
+
+    /// Leases a connection to the host of this name, whatever its role or weight.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Refused`] for an unknown or drained host; otherwise as [`Pool::get`].
+    pub async fn get_host(&self, name: &str) -> Result<Lease<D>, Error> {
+        let cluster = self.cluster();
+        let started = cluster.clock.now();
+        let Some(slots) = cluster.host_named(name).filter(|slots| !slots.health.is_draining())
+        else {
+            let error = self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started);
+            return Err(error.with_detail(format!("no host named {name:?} takes work")));
+        };
+        let access = Access::Host(slots.id());
+        if let Some(slot) = slots.try_checkout() {
+            return Ok(Lease::new(slots, slot, access));
+        }
+        match slots.checkout(cluster.ticket(), self.deadline()).await {
+            Ok(slot) => Ok(Lease::new(slots, slot, access)),
+            Err(refusal) => {
+                let source = match &refusal {
+                    crate::slots::store::Refusal::Unreachable(cause) => cause.error.clone(),
+                    _ => None,
+                };
+                self.settle(refusal, access, started)?;
+                let error = self.error(ErrorKind::NoHost, Phase::Dialling, access, started);
+                Err(error.with_source(source))
+            }
+        }
+    }
+
+    pub(crate) async fn wait_to_read(
+        &self,
+        mut first: Option<Arc<HostSlots<D>>>,
+        mut tried: Tried,
+        deadline: Instant,
+    ) -> Result<Lease<D>, Error> {
+        let cluster = self.cluster();
+        let started = cluster.clock.now();
+        let ticket = cluster.ticket();
+        loop {
+            if cluster.closed.load(Relaxed) {
+                return Err(self.error(ErrorKind::Closed, Phase::Selecting, Access::Read, started));
+            }
+            let picked = first.take().or_else(|| cluster.pick(&tried).map(|(host, _)| host));
+            let Some(slots) = picked else {
+                let rules = &cluster.rules;
+                let refused = |slots: &HostSlots<D>| {
+                    let facts = cluster.facts(slots, tried.contains(&slots.id()));
+                    Some(verdict(&facts, rules).as_str())
+                };
+                let kind = ErrorKind::NoHost;
+                let error = self.error_with(kind, Phase::Selecting, Access::Read, started, refused);
+                let cause = tried.last().and_then(|id| cluster.host(*id)?.health.cause());
+                return Err(error.with_source(cause.and_then(|cause| cause.error)));
+            };
+            match slots.checkout(ticket, deadline).await {
+                Ok(slot) => return Ok(Lease::new(slots, slot, Access::Read)),
+                Err(refusal) => {
+                    self.settle(refusal, Access::Read, started)?;
+                    tried.push(slots.id());
+                }
+            }
+        }
+    }
+}
+
+impl<D: Driver> Cluster<D> {
+    /// Picks the host of one read. Takes no lock but the balance policy's own and allocates nothing for
+    /// clusters of up to 16 eligible hosts.
+    pub(crate) fn pick(&self, tried: &Tried) -> Option<(Arc<HostSlots<D>>, Choice)> {
+        let hosts = self.hosts.load();
+        let facts = hosts
+            .iter()
+            .map(|slots| self.facts(slots, !tried.is_empty() && tried.contains(&slots.id())));
+        let mut candidates = Candidates::new();
+        let choice = eligible(facts, &self.rules, |candidate| candidates.push(candidate));
+        let id = match choice {
+            Choice::Nobody => return None,
+            Choice::Source(id) => id,
+            _ => self.balance.pick(&Eligible::new(&candidates))?,
+        };
+        // Ids are places until a host is removed.
+        let slots = match hosts.get(id.index()) {
+            Some(slots) if slots.id() == id => slots,
+            _ => hosts.iter().find(|slots| slots.id() == id)?,
+        };
+        Some((Arc::clone(slots), choice))
+    }
+}

@@ -1,0 +1,236 @@
+//! Runs a failover plan: the only place that turns a [`Step`] into I/O.
+//!
+//! One walk per cluster. The first caller that finds nobody to write to starts it, every other one joins
+//! it, and it belongs to none of them: a caller that leaves neither stops it nor leaks anything. When
+//! nobody waits for it any more it ends with its current attempt.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::access::Access;
+use crate::cluster::Cluster;
+use crate::config::Roles;
+use crate::driver::Driver;
+use crate::error::{Cause, Phase};
+use crate::failover::{GiveUp, Outcome, Step, View};
+use crate::host::{HostId, Role};
+use crate::slots::state::Slot;
+use crate::slots::store::{HostSlots, Watch};
+use crate::verdict::Verdict;
+
+/// How a walk ended.
+#[derive(Clone, Debug)]
+pub(crate) enum WalkEnd {
+    /// Somebody takes writes.
+    Found,
+    /// Nobody does: why, and the cause that ended it if one did.
+    GaveUp(GiveUp, Option<Cause>),
+}
+
+/// How joining a walk ended.
+pub(crate) enum Joined {
+    /// The walk ended.
+    Ended(WalkEnd),
+    /// The caller's deadline came first.
+    Late,
+}
+
+impl<D: Driver> Cluster<D> {
+    /// Waits for the walk under way, or starts one.
+    ///
+    /// Cancellation safety: the walk goes on for the others.
+    pub(crate) async fn join_walk(&self, deadline: Instant) -> Joined {
+        let mut progress = self.walk_under_way();
+        let ended = tokio::time::timeout_at(deadline, progress.wait_for(Option::is_some)).await;
+        match ended {
+            Ok(Ok(end)) => end.clone().map_or(Joined::Late, Joined::Ended),
+            // The walk's task is gone without a word (its runtime shuts down): as if nobody was found.
+            Ok(Err(_)) => Joined::Ended(WalkEnd::GaveUp(GiveUp::Exhausted, None)),
+            Err(_) => Joined::Late,
+        }
+    }
+
+    fn walk_under_way(&self) -> watch::Receiver<Option<WalkEnd>> {
+        let mut walk = self.walk.lock();
+        if let Some(progress) = walk.as_ref() {
+            // A walk whose task died left its channel closed.
+            if progress.borrow().is_none() && progress.has_changed().is_ok() {
+                return progress.clone();
+            }
+        }
+        let (report, progress) = watch::channel(None);
+        *walk = Some(progress.clone());
+        if let Some(cluster) = self.me.upgrade() {
+            self.runtime.spawn(async move {
+                let end = cluster.walk(&report).await;
+                // Taken out first: a caller that comes now starts anew instead of joining the past.
+                *cluster.walk.lock() = None;
+                report.send_replace(Some(end));
+            });
+        }
+        progress
+    }
+
+    async fn walk(&self, report: &watch::Sender<Option<WalkEnd>>) -> WalkEnd {
+        let hosts = self.views();
+        let left_at = self.left_at.load(std::sync::atomic::Ordering::Relaxed);
+        let view = View {
+            hosts: &hosts,
+            current: self.writer.load().as_ref().map(|writer| writer.id()),
+            left_source_at: (left_at != 0).then(|| Duration::from_nanos(left_at)),
+            statements: self.checkouts.load(std::sync::atomic::Ordering::Relaxed),
+        };
+        let mut plan = self.failover.plan(&view);
+        let mut last = None;
+        let mut attempts = 0;
+        let mut cause = None;
+        loop {
+            if self.usable_writer().is_some() {
+                return WalkEnd::Found;
+            }
+            // One receiver is the cluster's own.
+            if report.receiver_count() <= 1 {
+                return WalkEnd::GaveUp(GiveUp::Exhausted, cause);
+            }
+            match plan.next(self.clock.now(), last.as_ref()) {
+                Step::Try { host, budget } => {
+                    attempts += 1;
+                    match self.attempt(host, budget).await {
+                        Ok(()) => return WalkEnd::Found,
+                        Err((outcome, error)) => {
+                            last = Some(outcome);
+                            cause = error.or(cause);
+                        }
+                    }
+                }
+                Step::Wait(pause) => {
+                    let found = self.writer_found.notified();
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        () = found => {}
+                    }
+                    last = Some(Outcome::Waited);
+                }
+                Step::GiveUp(why) => {
+                    self.emit(crate::event::Event::WalkFailed { attempts });
+                    return WalkEnd::GaveUp(why, cause);
+                }
+            }
+        }
+    }
+
+    /// One attempt: dial, and ask for the role where roles are probed. Success makes the host the writer
+    /// and its connection available.
+    async fn attempt(
+        &self,
+        host: HostId,
+        budget: Duration,
+    ) -> Result<(), (Outcome, Option<Cause>)> {
+        let failed = |verdict, by_budget, cause| (Outcome::Failed { verdict, by_budget }, cause);
+        let Some(slots) = self.host(host) else {
+            return Err(failed(Verdict::HostDown, false, None));
+        };
+        let is_first = self.first().is_some_and(|first| first.id() == host);
+        if self.config.roles == Roles::Static && !is_first && !self.trusts_stand_in() {
+            // It would be read-only: no use for a write.
+            return Err(failed(Verdict::Demoted, false, None));
+        }
+        tracing::debug!(pool = %self.name, host = %slots.host, ?budget, "walk tries a host");
+        let place = WalkPlace::take(&slots);
+        let started = Instant::now();
+        let generation = slots.with_state(|state| state.generation());
+        let dialled = match slots.dial(Access::Write, budget, Phase::Walking).await {
+            Ok(slot) => self.verify(&slots, slot, budget.saturating_sub(started.elapsed())).await,
+            Err(cause) => Err(cause),
+        };
+        match dialled {
+            Ok(slot) => {
+                self.unblock(&slots);
+                self.set_writer(&slots);
+                place.fill(slot);
+                Ok(())
+            }
+            Err(cause) => {
+                drop(place);
+                // Only the end of the budget leaves no error of the driver behind.
+                let by_budget = cause.error.is_none() && started.elapsed() >= budget;
+                let outcome = failed(cause.verdict, by_budget, Some(cause.clone()));
+                if cause.verdict == Verdict::Demoted {
+                    slots.health.note_cause(cause);
+                } else {
+                    self.failed(host, generation, cause);
+                }
+                Err(outcome)
+            }
+        }
+    }
+
+    async fn verify(
+        &self,
+        slots: &HostSlots<D>,
+        mut slot: Box<Slot<D::Conn>>,
+        left: Duration,
+    ) -> Result<Box<Slot<D::Conn>>, Cause> {
+        if self.config.roles == Roles::Static {
+            return Ok(slot);
+        }
+        let (verdict, message) = match timeout(left, self.driver.probe(&mut slot.conn)).await {
+            Ok(Ok(probe)) => {
+                slots.health.set_lag(probe.lag);
+                match probe.role {
+                    Role::Source => return Ok(slot),
+                    Role::Unknown if slots.host.role() == Role::Source => return Ok(slot),
+                    role => {
+                        self.unblock(slots);
+                        slots.health.set_role(role);
+                        (Verdict::Demoted, "takes no writes".to_owned())
+                    }
+                }
+            }
+            Ok(Err(error)) => (self.driver.verdict(&error), error.to_string()),
+            Err(_) => (Verdict::HostDown, "no answer to the role probe".to_owned()),
+        };
+        slots.close_politely(slot);
+        Err(slots.cause(Phase::Walking, verdict, message, None))
+    }
+}
+
+/// A place in the host's counts for the connection of a walk. A full host has none to give: its
+/// connection then only proves that the host serves.
+struct WalkPlace<D: Driver> {
+    slots: Arc<HostSlots<D>>,
+    reserved: bool,
+}
+
+impl<D: Driver> WalkPlace<D> {
+    fn take(slots: &Arc<HostSlots<D>>) -> Self {
+        let reserved = slots.with_state(|state| state.reserve());
+        Self { slots: Arc::clone(slots), reserved }
+    }
+
+    fn fill(mut self, mut slot: Box<Slot<D::Conn>>) {
+        if !self.reserved {
+            self.slots.close_politely(slot);
+            return;
+        }
+        self.reserved = false;
+        let now = self.slots.clock.now();
+        self.slots.update(|state| {
+            // Becoming the writer voids what was opened before; this one was opened for writes.
+            slot.generation = state.generation();
+            state.connected(now, slot)
+        });
+    }
+}
+
+impl<D: Driver> Drop for WalkPlace<D> {
+    fn drop(&mut self) {
+        if self.reserved {
+            let now = self.slots.clock.now();
+            self.slots.update(|state| state.unreserve(now));
+        }
+    }
+}
