@@ -12,7 +12,8 @@ use std::sync::Arc;
 use mysql_async::{DriverError, Error, IoError, ServerError};
 use pool_core::verdict::Verdict;
 
-/// Judges an error without knowing what it interrupted. A [`Classifier`] asks a user's rules first.
+/// Judges an error without knowing what it interrupted. Rules of the application
+/// ([`MySql::classify_with`](crate::MySql::classify_with)) are asked before it.
 ///
 /// | verdict | errors |
 /// |---|---|
@@ -29,8 +30,9 @@ pub fn classify(error: &Error) -> Verdict {
         Error::Server(error) => classify_server(error),
         Error::Driver(error) => classify_driver(error),
         Error::Io(IoError::Io(error)) => classify_io(error),
-        #[cfg(any(feature = "rustls", feature = "native-tls"))]
-        Error::Io(IoError::Tls(error)) => classify_tls(error),
+        // A TLS error. Whether the variant exists depends on what the whole build asks of the driver.
+        #[allow(unreachable_patterns)]
+        Error::Io(error) => classify_tls(error),
         Error::Url(_) => Verdict::Permanent,
         // Made by callbacks of the application: nobody knows what state the session is in.
         Error::Other(_) => Verdict::ConnectionEnded,
@@ -123,7 +125,6 @@ fn is_oversized_packet(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.to_string().contains("larger than max_allowed_packet"))
 }
 
-#[cfg(any(feature = "rustls", feature = "native-tls"))]
 fn classify_tls(error: &(dyn StdError + 'static)) -> Verdict {
     // A link that breaks during the TLS handshake is still a broken link.
     let mut cause = Some(error);
