@@ -38,6 +38,10 @@ pub struct Conn {
     encrypted: bool,
     /// Every use is followed by a full reset.
     always_reset: bool,
+    /// Closed after its first use (`Pooling=false`).
+    single_use: bool,
+    /// Logged in with read intent.
+    read_only: bool,
     /// Which partner of a mirrored pair a connection for writes was opened to.
     side: Option<Side>,
 }
@@ -51,13 +55,37 @@ pub(crate) struct Parts {
     pub(crate) hops: u8,
     pub(crate) encrypted: bool,
     pub(crate) always_reset: bool,
+    pub(crate) single_use: bool,
+    pub(crate) read_only: bool,
     pub(crate) side: Option<Side>,
 }
 
 impl Conn {
     pub(crate) fn new(parts: Parts) -> Self {
-        let Parts { client, socket, track, server, hops, encrypted, always_reset, side } = parts;
-        Self { client, socket, track, server, hops, encrypted, always_reset, side }
+        let Parts {
+            client,
+            socket,
+            track,
+            server,
+            hops,
+            encrypted,
+            always_reset,
+            single_use,
+            read_only,
+            side,
+        } = parts;
+        Self {
+            client,
+            socket,
+            track,
+            server,
+            hops,
+            encrypted,
+            always_reset,
+            single_use,
+            read_only,
+            side,
+        }
     }
 
     /// Runs a query with parameters `@P1`, `@P2` …: [`tiberius::Client::query`].
@@ -331,9 +359,15 @@ impl Conn {
         self.hops
     }
 
+    /// Whether it logged in with `ApplicationIntent=ReadOnly`.
+    #[must_use]
+    pub fn has_read_intent(&self) -> bool {
+        self.read_only
+    }
+
     /// Looks at the connection without a round trip.
     pub(crate) fn peek(&mut self) -> Liveness {
-        if self.track.dead.is_some() {
+        if self.track.dead.is_some() || (self.single_use && self.track.used) {
             return Liveness::Dead;
         }
         match self.socket.look() {

@@ -72,6 +72,10 @@ impl MsSql {
         self.0.pair.as_ref().map(|pair| pair.status())
     }
 
+    pub(crate) fn shared_pair(&self) -> Option<Arc<Pair>> {
+        self.0.pair.clone()
+    }
+
     /// Which partner a host of the pool is.
     pub(crate) fn side(&self, host: &Host) -> Option<Side> {
         self.0.pair.as_ref()?;
@@ -105,13 +109,13 @@ impl MsSql {
         let target = self.target(request.host, side)?;
         let read_only = self.read_only(request);
         let found = self.0.login.run(&target, read_only, request.deadline).await?;
-        let mut conn = self.wrap(found, request, side);
+        let mut conn = self.wrap(found, request, side, read_only);
         if let Some(side) = side
             && !self.accept(&mut conn, side, &target, request.deadline).await?
         {
             // The question about the partner cost the connection, but the login was good.
             let found = self.0.login.run(&target, read_only, request.deadline).await?;
-            conn = self.wrap(found, request, Some(side));
+            conn = self.wrap(found, request, Some(side), read_only);
         }
         if request.access == Access::Write
             && let (Some(side), Some(pair)) = (side, &self.0.pair)
@@ -122,7 +126,13 @@ impl MsSql {
         Ok(conn)
     }
 
-    fn wrap(&self, found: LoggedIn, request: &ConnectRequest<'_>, side: Option<Side>) -> Conn {
+    fn wrap(
+        &self,
+        found: LoggedIn,
+        request: &ConnectRequest<'_>,
+        side: Option<Side>,
+        read_only: bool,
+    ) -> Conn {
         let options = &self.0.options;
         let LoggedIn { client, socket, server, hops } = found;
         let track =
@@ -135,6 +145,8 @@ impl MsSql {
             hops,
             encrypted: options.encryption() != Encrypt::Plaintext,
             always_reset: options.reset_mode == ResetMode::Full,
+            single_use: !options.pooling,
+            read_only,
             side: side.filter(|_| request.access == Access::Write),
         })
     }
@@ -252,6 +264,9 @@ impl Driver for MsSql {
         let learns = kind == RoleProbe::Mirroring
             && self.0.options.partner_source != PartnerSource::Configured
             && conn.side() == Some(Side::Initial);
+        let on_read_route = self.0.options.read_intent == ReadIntent::ForReads
+            && self.0.options.replicas.is_empty()
+            && conn.has_read_intent();
         let server = conn.server().to_string();
         let (client, track) = conn.parts();
         track.pending = true;
@@ -264,7 +279,11 @@ impl Driver for MsSql {
             Ok(found.role())
         };
         let result = timeout(ASK_LIMIT, ask).await;
-        let role = answered(track, server, result)?;
+        let role = match answered(track, server, result)? {
+            // The listener had no secondary to send us to: that does not make its read route a source.
+            Role::Source if on_read_route => Role::Unknown,
+            role => role,
+        };
         Ok(Probe { role, lag: Lag::NotAsked })
     }
 

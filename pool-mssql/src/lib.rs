@@ -16,6 +16,8 @@ mod options;
 mod pair;
 mod partner;
 mod peek;
+mod policy;
+mod pool;
 mod role;
 mod stream;
 mod tidy;
@@ -33,3 +35,4 @@ pub use crate::options::{
     Encrypt, MsSqlOptions, OptionsError, PartnerSource, ReadIntent, ResetMode, RoleProbe,
 };
 pub use crate::pair::{PairStatus, Side};
+pub use crate::pool::{Lease, Pool};

@@ -27,6 +27,7 @@ impl MsSqlOptions {
         self.check_listener(server)?;
         self.check_protection()?;
         self.check_sizes()?;
+        self.mirrored()?;
         self.check_login()
     }
 
@@ -258,6 +259,13 @@ impl MsSqlOptions {
                 first: "Min Pool Size",
                 second: "Max Pool Size",
                 reason: "the least is more than the most",
+            });
+        }
+        if !self.pooling && self.min_pool_size.unwrap_or(0) > 0 {
+            return Err(OptionsError::Conflict {
+                first: "Pooling=false",
+                second: "Min Pool Size",
+                reason: "no connection is kept",
             });
         }
         if self.login_timeout == Some(Duration::ZERO) {

@@ -13,6 +13,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use pool_core::failover::DelayRule;
 use pool_core::verdict::Verdict;
 use tiberius::AuthMethod;
 
@@ -63,6 +64,8 @@ pub struct MsSqlOptions {
     pub(crate) allowed_partners: Vec<String>,
     pub(crate) mapped_partners: Vec<(String, Address)>,
     pub(crate) classify: Option<Classify>,
+    pub(crate) delay_rule: DelayRule,
+    pub(crate) min_slice: Duration,
 }
 
 impl Default for MsSqlOptions {
@@ -93,7 +96,7 @@ impl Default for MsSqlOptions {
             max_pool_size: None,
             min_pool_size: None,
             pooling: true,
-            connection_lifetime: None,
+            connection_lifetime: Some(Duration::from_secs(1800)),
             tcp_user_timeout: Some(Duration::from_secs(30)),
             reset_mode: ResetMode::Rollback,
             role_probe: None,
@@ -102,6 +105,8 @@ impl Default for MsSqlOptions {
             allowed_partners: Vec::new(),
             mapped_partners: Vec::new(),
             classify: None,
+            delay_rule: DelayRule::Early,
+            min_slice: Duration::ZERO,
         }
     }
 }
@@ -296,6 +301,22 @@ impl MsSqlOptions {
         self
     }
 
+    /// Sets after which rounds of a walk over a mirrored pair there is a pause. Defaults to
+    /// [`DelayRule::Early`].
+    #[must_use]
+    pub fn delay_rule(mut self, rule: DelayRule) -> Self {
+        self.delay_rule = rule;
+        self
+    }
+
+    /// Sets the least time that one attempt of a walk gets, for slow links. Defaults to zero: the
+    /// documented slices, the first 8 % of the login timeout.
+    #[must_use]
+    pub fn min_slice(mut self, slice: Duration) -> Self {
+        self.min_slice = slice;
+        self
+    }
+
     /// Sets the pause before a throttled login is repeated. Defaults to 10 seconds.
     #[must_use]
     pub fn connect_retry_interval(mut self, pause: Duration) -> Self {
@@ -332,14 +353,15 @@ impl MsSqlOptions {
         self
     }
 
-    /// Whether connections are kept at all. Defaults to true.
+    /// Whether connections are kept after use. Defaults to true.
     #[must_use]
     pub fn pooling(mut self, on: bool) -> Self {
         self.pooling = on;
         self
     }
 
-    /// Sets the age at which a connection is replaced. `None` is never. Defaults to `None`.
+    /// Sets the age at which a connection is replaced. `None` is never. Defaults to 30
+    /// minutes.
     #[must_use]
     pub fn connection_lifetime(mut self, age: Option<Duration>) -> Self {
         self.connection_lifetime = age;

@@ -71,6 +71,8 @@ fn documented_defaults() {
     assert_eq!(options.connect_retry_count, 1);
     assert_eq!(options.connect_retry_interval, Duration::from_secs(10));
     assert!(options.pooling && !options.multi_subnet_failover);
+    assert!(!ado("Pooling=no").pooling);
+    assert_eq!(options.connection_lifetime, Some(Duration::from_secs(1800)));
     assert_eq!((options.min_pool_size, options.max_pool_size), (None, None));
     assert_eq!(options.read_intent, ReadIntent::Never);
     assert_eq!(options.partner_source, PartnerSource::Configured);
@@ -86,12 +88,12 @@ fn values_are_taken_over() {
     let options =
         ado("Connect Timeout=0;Command Timeout=0;ConnectRetryCount=0;ConnectRetryInterval=60;\
          MultiSubnetFailover=Yes;ApplicationIntent=ReadOnly;Packet Size=8000;Min Pool Size=2;\
-         Max Pool Size=9;Pooling=false;Network Library=DBMSSOCN;TrustServerCertificate=true;\
+         Max Pool Size=9;Pooling=true;Network Library=DBMSSOCN;TrustServerCertificate=true;\
          HostNameInCertificate=h;Connection Lifetime=0");
     assert_eq!((options.login_timeout, options.command_timeout), (None, None));
     assert_eq!(options.connect_retry_count, 0);
     assert_eq!(options.connect_retry_interval, Duration::from_secs(60));
-    assert!(options.multi_subnet_failover && !options.pooling && options.trust_server_certificate);
+    assert!(options.multi_subnet_failover && options.pooling && options.trust_server_certificate);
     assert_eq!(options.read_intent, ReadIntent::Always);
     assert_eq!(options.packet_size, Some(8000));
     assert_eq!((options.min_pool_size, options.max_pool_size), (Some(2), Some(9)));
@@ -146,6 +148,7 @@ fn every_conflict_is_refused_and_named() {
             ["TrustServerCertificate", "CA"],
         ),
         ("User ID=;Password=", ["User ID", "missing"]),
+        ("Pooling=false;Min Pool Size=1", ["Pooling=false", "Min Pool Size"]),
     ];
     for (text, parts) in table {
         let error = refused(text);
