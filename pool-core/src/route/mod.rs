@@ -1,20 +1,32 @@
 //! SQL → what the statement needs.
 //!
-//! Opt in: only the statement facade looks at SQL. `StatementRouter` reads a statement once, without
+//! Opt in: only the statement facade looks at SQL. [`StatementRouter`] reads a statement once, without
 //! allocating, and answers where it belongs, why, what the server gets, and what it does to the session.
 //! [`PinState`] keeps what earlier statements did and says when the session must stay on its connection.
 //! Whatever is not known for certain to be a plain read goes to the source.
 //!
 //! A hint in a comment at the start of a statement comes before every other rule except an open
 //! transaction or another pin. So **text from users at the start of a statement can carry a hint**; switch
-//! hints off with `StatementRouter::with_hints` where that matters.
+//! hints off with [`StatementRouter::without_hints`] where that matters.
 
+mod classify;
+mod cursor;
 mod effect;
+mod functions;
+pub mod hint;
+pub mod lexer;
+mod mysql;
 mod pins;
+mod scan;
 mod state;
 #[cfg(test)]
 mod state_tests;
+mod statement;
+#[cfg(test)]
+mod tests;
+mod tsql;
 mod why;
+mod words;
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -23,6 +35,7 @@ use std::time::Duration;
 pub use self::effect::{Change, Changes, Effect, Needs};
 pub use self::pins::{Pin, Pins, Place, SessionState};
 pub use self::state::{Answer, PinState, ServerFlags};
+pub use self::statement::StatementRouter;
 pub use self::why::{Kind, Refusal, Why};
 
 /// The SQL dialect of a text.
@@ -118,5 +131,5 @@ impl<'s> Route<'s> {
 pub trait RoutePolicy: Debug + Send + Sync {
     /// Routes one text, which may hold several statements. Never panics and takes time linear in the length
     /// of the text.
-    fn route<'s>(&self, sql: &'s str, session: &SessionState) -> Route<'s>;
+    fn route<'s>(&'s self, sql: &'s str, session: &SessionState) -> Route<'s>;
 }

@@ -182,6 +182,10 @@ impl Open {
         /// A session that opens more than this under different names stays pinned to its end.
         const MOST: usize = 256;
         let names = self.names(pin);
+        // Named locks count, the others exist once under a name.
+        if pin != Pin::NamedLock && name != 0 && names.contains(&name) {
+            return;
+        }
         if names.len() < MOST {
             names.push(name);
         } else {

@@ -32,6 +32,8 @@ pub enum Kind {
     NodeSpecific,
     /// `PREPARE`, `EXECUTE`, `DEALLOCATE` as SQL.
     Prepare,
+    /// A block, a condition, a declaration and the like.
+    Procedural,
     /// A plain read.
     Select,
     /// `NEXTVAL` and other sequence calls.
@@ -80,6 +82,7 @@ impl Kind {
             Self::MultiStatement => "multi-statement",
             Self::NodeSpecific => "node-specific",
             Self::Prepare => "prepare",
+            Self::Procedural => "procedural",
             Self::ReadOnlyTransaction => "read-only-transaction",
             Self::Select => "select",
             Self::Sequence => "sequence",

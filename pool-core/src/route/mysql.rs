@@ -1,0 +1,407 @@
+//! MySQL and MariaDB statements that are not plain reads: what they are and what they do to the session.
+
+use crate::route::classify::{Class, read_kind};
+use crate::route::cursor::{Cursor, bare, hash_of};
+use crate::route::lexer::TokenKind;
+use crate::route::scan::Statement;
+use crate::route::words::Word;
+use crate::route::{Change, Effect, Kind, Needs, Pin};
+
+/// Whether the statement contains other statements (a routine, a block), so that a `;` inside ends nothing.
+pub(super) fn has_body<'s>(verb: Word, cursor: impl FnOnce() -> Cursor<'s>) -> bool {
+    match verb {
+        Word::Begin => {
+            let mut cursor = cursor();
+            cursor.bump();
+            cursor.is("not")
+        }
+        Word::Create | Word::Alter => {
+            let mut cursor = cursor();
+            cursor.bump();
+            matches!(object(&mut cursor), Object::Routine)
+        }
+        _ => false,
+    }
+}
+
+/// Fills in the kind and the effect of a statement that does not begin like a read. The cursor stands on
+/// its first word.
+pub(super) fn judge(mut cursor: Cursor<'_>, statement: &Statement, class: &mut Class) {
+    cursor.bump();
+    class.kind = match statement.verb {
+        Word::Delete
+        | Word::Do
+        | Word::Import
+        | Word::Insert
+        | Word::Load
+        | Word::Replace
+        | Word::Update => Kind::Write,
+        Word::Alter | Word::Create => match object(&mut cursor) {
+            Object::TemporaryTable => {
+                if cursor.eat("if") {
+                    cursor.eat("not");
+                    cursor.eat("exists");
+                }
+                let name = cursor.name(false).unwrap_or(0);
+                class.effect.changes.push(Change::Begin(Pin::TemporaryTable, name));
+                Kind::TemporaryTable
+            }
+            Object::Routine | Object::Other => Kind::Ddl,
+        },
+        Word::Drop => drop_table(&mut cursor, &mut class.effect),
+        Word::Analyze
+        | Word::Check
+        | Word::Checksum
+        | Word::Grant
+        | Word::Install
+        | Word::Optimize
+        | Word::Rename
+        | Word::Repair
+        | Word::Revoke
+        | Word::Truncate
+        | Word::Uninstall => Kind::Ddl,
+        Word::Begin => begin(&mut class.effect, Kind::Transaction),
+        Word::Start if cursor.is("transaction") => start_transaction(cursor, &mut class.effect),
+        Word::Commit | Word::Rollback => end_transaction(cursor, &mut class.effect),
+        Word::Release | Word::Savepoint => Kind::Transaction,
+        Word::Xa => xa(&cursor, &mut class.effect),
+        Word::Call => Kind::Call,
+        Word::Desc | Word::Describe | Word::Explain => explain(&cursor, statement, class),
+        Word::Show => show(&mut cursor, class),
+        Word::Get => {
+            class.effect.needs = Some(Needs::Previous);
+            Kind::SessionValue
+        }
+        Word::Kill | Word::Restart | Word::Shutdown => {
+            class.needs_host = true;
+            class.acts_on_host = true;
+            Kind::NodeSpecific
+        }
+        Word::Lock => {
+            class.effect.changes.push(Change::Begin(Pin::TableLock, 0));
+            Kind::Lock
+        }
+        Word::Unlock => {
+            class.effect.changes.push(Change::End(Pin::TableLock, None));
+            Kind::Lock
+        }
+        Word::Flush => flush(cursor, &mut class.effect),
+        Word::Prepare => {
+            let name = cursor.name(true).unwrap_or(0);
+            class.effect.changes.push(Change::Begin(Pin::Prepared, name));
+            Kind::Prepare
+        }
+        Word::Deallocate => {
+            cursor.eat("prepare");
+            close_prepared(&mut cursor, &mut class.effect)
+        }
+        Word::Execute => {
+            class.effect.opaque = true;
+            class.effect.leaves_insert_id = true;
+            Kind::Prepare
+        }
+        Word::Handler => handler(&mut cursor, &mut class.effect),
+        Word::Set => set(cursor, &mut class.effect),
+        Word::Use => {
+            class.effect.changes.push(Change::Begin(Pin::SessionSetting, 0));
+            Kind::Session
+        }
+        Word::Binlog
+        | Word::Cache
+        | Word::Change
+        | Word::Clone
+        | Word::Purge
+        | Word::Reset
+        | Word::Start
+        | Word::Stop => Kind::Server,
+        Word::Signal | Word::Resignal => Kind::Procedural,
+        _ => Kind::Unknown,
+    };
+}
+
+/// The named locks that a statement takes and releases, in order.
+pub(super) fn named_locks(mut cursor: Cursor<'_>, effect: &mut Effect) {
+    while !cursor.at_end() {
+        let word = cursor.word();
+        cursor.bump();
+        if cursor.peek().kind != TokenKind::Open {
+            continue;
+        }
+        if word.eq_ignore_ascii_case("get_lock") {
+            let name = lock_name(&mut cursor);
+            effect.changes.push(Change::Begin(Pin::NamedLock, name));
+        } else if word.eq_ignore_ascii_case("release_lock") {
+            let name = lock_name(&mut cursor);
+            effect.changes.push(Change::End(Pin::NamedLock, Some(name)));
+        } else if word.eq_ignore_ascii_case("release_all_locks") {
+            effect.changes.push(Change::End(Pin::NamedLock, None));
+        }
+    }
+}
+
+/// The hash of a name given as a plain string, 0 if it is an expression or a placeholder.
+fn lock_name(cursor: &mut Cursor<'_>) -> u32 {
+    cursor.bump();
+    let token = cursor.peek();
+    if token.kind != TokenKind::Text {
+        return 0;
+    }
+    let name = bare(cursor.text(token), token.kind);
+    cursor.bump();
+    match cursor.peek().kind {
+        TokenKind::Comma | TokenKind::Close => hash_of(name, true),
+        _ => 0,
+    }
+}
+
+enum Object {
+    Other,
+    Routine,
+    TemporaryTable,
+}
+
+/// Steps over the words between `CREATE` and the name: what is created.
+fn object(cursor: &mut Cursor<'_>) -> Object {
+    let mut temporary = false;
+    while !cursor.at_end() {
+        if cursor.is_any(&["procedure", "function", "trigger", "event", "package"]) {
+            return Object::Routine;
+        }
+        if cursor.eat("table") {
+            return if temporary { Object::TemporaryTable } else { Object::Other };
+        }
+        if cursor.is_mark("=") {
+            // DEFINER = name, 'name'@'host', CURRENT_USER().
+            cursor.bump();
+            cursor.bump();
+            continue;
+        }
+        temporary |= cursor.is("temporary");
+        if cursor.peek().kind == TokenKind::Word
+            && !cursor.is_any(&["or", "replace", "temporary", "definer", "aggregate"])
+        {
+            return Object::Other;
+        }
+        cursor.bump();
+    }
+    Object::Other
+}
+
+fn drop_table(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
+    if cursor.eat("prepare") {
+        return close_prepared(cursor, effect);
+    }
+    let temporary = cursor.eat("temporary");
+    if !cursor.eat("table") && !cursor.eat("tables") {
+        return Kind::Ddl;
+    }
+    if cursor.eat("if") {
+        cursor.eat("exists");
+    }
+    // A plain DROP TABLE takes the temporary table of that name first.
+    while let Some(name) = cursor.name(false) {
+        effect.changes.push(Change::End(Pin::TemporaryTable, Some(name)));
+        if cursor.peek().kind != TokenKind::Comma {
+            break;
+        }
+        cursor.bump();
+    }
+    if temporary { Kind::TemporaryTable } else { Kind::Ddl }
+}
+
+fn close_prepared(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
+    if let Some(name) = cursor.name(true) {
+        effect.changes.push(Change::End(Pin::Prepared, Some(name)));
+    }
+    Kind::Prepare
+}
+
+fn begin(effect: &mut Effect, kind: Kind) -> Kind {
+    // A transaction that is open is committed first: there is one level.
+    effect.changes.push(Change::End(Pin::Transaction, None));
+    effect.changes.push(Change::Begin(Pin::Transaction, 0));
+    kind
+}
+
+fn start_transaction(mut cursor: Cursor<'_>, effect: &mut Effect) -> Kind {
+    while !cursor.at_end() {
+        if cursor.eat("read") && cursor.is("only") {
+            return begin(effect, Kind::ReadOnlyTransaction);
+        }
+        cursor.bump();
+    }
+    begin(effect, Kind::Transaction)
+}
+
+fn end_transaction(mut cursor: Cursor<'_>, effect: &mut Effect) -> Kind {
+    cursor.eat("work");
+    if cursor.is("to") {
+        return Kind::Transaction;
+    }
+    effect.changes.push(Change::End(Pin::Transaction, None));
+    if cursor.eat("and") && cursor.is("chain") {
+        effect.changes.push(Change::Begin(Pin::Transaction, 0));
+    }
+    Kind::Transaction
+}
+
+fn xa(cursor: &Cursor<'_>, effect: &mut Effect) -> Kind {
+    if cursor.is_any(&["start", "begin"]) {
+        return begin(effect, Kind::Transaction);
+    }
+    if cursor.is_any(&["commit", "rollback"]) {
+        effect.changes.push(Change::End(Pin::Transaction, None));
+    }
+    Kind::Transaction
+}
+
+/// `EXPLAIN` of a read is a read, of anything else it goes to the source.
+fn explain(cursor: &Cursor<'_>, statement: &Statement, class: &mut Class) -> Kind {
+    if cursor.is("for") {
+        class.needs_host = true;
+        return Kind::NodeSpecific;
+    }
+    let mut ahead = cursor.clone();
+    while ahead.is_any(&[
+        "analyze",
+        "extended",
+        "partitions",
+        "format",
+        "for",
+        "schema",
+        "database",
+    ]) || ahead.is_mark("=")
+    {
+        let value = ahead.is_mark("=");
+        ahead.bump();
+        if value {
+            ahead.bump();
+        }
+    }
+    if ahead.is_any(&["insert", "replace", "update", "delete"]) {
+        return Kind::Write;
+    }
+    match read_kind(statement.facts) {
+        Kind::Select => Kind::Explain,
+        other => other,
+    }
+}
+
+fn show(cursor: &mut Cursor<'_>, class: &mut Class) -> Kind {
+    let full = cursor.eat("full");
+    if cursor.is("processlist") {
+        class.needs_host = true;
+        return Kind::NodeSpecific;
+    }
+    if !full && cursor.is_any(&["warnings", "errors", "count"]) {
+        class.effect.needs = Some(Needs::Previous);
+        return Kind::SessionValue;
+    }
+    Kind::Show
+}
+
+fn flush(mut cursor: Cursor<'_>, effect: &mut Effect) -> Kind {
+    while !cursor.at_end() {
+        // FLUSH TABLES … WITH READ LOCK, FLUSH TABLES … FOR EXPORT
+        if cursor.is_any(&["lock", "export"]) {
+            effect.changes.push(Change::Begin(Pin::TableLock, 0));
+            return Kind::Lock;
+        }
+        cursor.bump();
+    }
+    Kind::Server
+}
+
+/// An open handler is a cursor on the connection.
+fn handler(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
+    let Some(mut name) = cursor.name(true) else { return Kind::Unknown };
+    if cursor.eat("open") {
+        cursor.eat("as");
+        if let Some(alias) = cursor.name(true) {
+            name = alias;
+        }
+        effect.changes.push(Change::Begin(Pin::Prepared, name));
+    } else if cursor.is("close") {
+        effect.changes.push(Change::End(Pin::Prepared, Some(name)));
+    }
+    Kind::Prepare
+}
+
+/// `SET`: every assignment of the list on its own. User variables were seen in the first pass.
+fn set(mut cursor: Cursor<'_>, effect: &mut Effect) -> Kind {
+    let mut kind = Kind::Server;
+    loop {
+        kind = match assignment(&mut cursor, effect) {
+            Kind::Server => kind,
+            other => other,
+        };
+        let mut depth = 0_u32;
+        while !cursor.at_end() && (depth > 0 || cursor.peek().kind != TokenKind::Comma) {
+            match cursor.peek().kind {
+                TokenKind::Open => depth += 1,
+                TokenKind::Close => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            cursor.bump();
+        }
+        if cursor.at_end() {
+            return kind;
+        }
+        cursor.bump();
+    }
+}
+
+fn assignment(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
+    let mut pin = |change| {
+        effect.changes.push(change);
+        Kind::Session
+    };
+    let token = cursor.peek();
+    let mut name = cursor.text(token);
+    match token.kind {
+        TokenKind::Variable => {
+            return if name.starts_with('@') { Kind::UserVariable } else { Kind::Session };
+        }
+        TokenKind::SystemVariable => {
+            let scope = name.trim_start_matches('@').split('.').next().unwrap_or_default();
+            if is_server_scope(scope) {
+                return Kind::Server;
+            }
+            name = name.rsplit(['.', '@']).next().unwrap_or_default();
+        }
+        TokenKind::Word if is_server_scope(name) => {
+            cursor.bump();
+            // SET GLOBAL TRANSACTION … has no assignment, but is as global.
+            return Kind::Server;
+        }
+        TokenKind::Word if cursor.is("password") => return Kind::Ddl,
+        TokenKind::Word if cursor.is_any(&["session", "local"]) => {
+            cursor.bump();
+            name = cursor.text(cursor.peek());
+        }
+        _ => {}
+    }
+    if !bare(name, cursor.peek().kind).eq_ignore_ascii_case("autocommit") {
+        return pin(Change::Begin(Pin::SessionSetting, 0));
+    }
+    cursor.bump();
+    while cursor.is_mark("=") || cursor.is_mark(":") {
+        cursor.bump();
+    }
+    let token = cursor.peek();
+    let value = bare(cursor.text(token), token.kind);
+    let is = |values: &[&str]| values.iter().any(|known| value.eq_ignore_ascii_case(known));
+    cursor.bump();
+    if is(&["1", "on", "true"]) && matches!(cursor.peek().kind, TokenKind::Comma)
+        || cursor.at_end() && is(&["1", "on", "true"])
+    {
+        // Switching it on commits what is open; without a change it does not.
+        pin(Change::End(Pin::AutocommitOff, None));
+        return Kind::Session;
+    }
+    pin(Change::Begin(Pin::AutocommitOff, 0))
+}
+
+fn is_server_scope(scope: &str) -> bool {
+    ["global", "persist", "persist_only"].iter().any(|known| scope.eq_ignore_ascii_case(known))
+}
