@@ -1,7 +1,7 @@
 //! The pool: leases for writes, for reads, for a host, or for a statement.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -76,6 +76,12 @@ impl<D: Driver> Pool<D> {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<Event> {
         self.cluster().subscribe()
+    }
+
+    /// A handle that does not keep the pool open, for a task that serves it.
+    #[must_use]
+    pub fn downgrade(&self) -> WeakPool<D> {
+        WeakPool { shared: Arc::downgrade(&self.shared) }
     }
 
     pub(crate) fn cluster(&self) -> &Cluster<D> {
@@ -208,6 +214,31 @@ impl<D: Driver> Clone for Pool<D> {
 impl<D: Driver> fmt::Debug for Pool<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Pool({})", self.status())
+    }
+}
+
+/// A [`Pool`] that may be closed already.
+pub struct WeakPool<D: Driver> {
+    shared: Weak<Shared<D>>,
+}
+
+impl<D: Driver> WeakPool<D> {
+    /// The pool, unless its last clone is gone.
+    #[must_use]
+    pub fn upgrade(&self) -> Option<Pool<D>> {
+        self.shared.upgrade().map(|shared| Pool { shared })
+    }
+}
+
+impl<D: Driver> Clone for WeakPool<D> {
+    fn clone(&self) -> Self {
+        Self { shared: Weak::clone(&self.shared) }
+    }
+}
+
+impl<D: Driver> fmt::Debug for WeakPool<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WeakPool")
     }
 }
 

@@ -5,6 +5,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use pool_core::balance::endpoint::EndpointMode;
 use pool_core::config::ConfigError;
 use pool_core::failover::{Cycling, InvalidOption};
 use pool_core::host::{Host, Role};
@@ -229,9 +230,19 @@ options! {
     /// The largest lag of a replica that serves reads; needs a lag source. Milliseconds in a URL and in
     /// serde.
     max_lag: Duration, units::millis, ["maxLag"], serde "units::as_millis";
-    /// How long a lease may be held before a warning is logged. Milliseconds in a URL and in serde.
-    leak_detection_threshold: Duration, units::positive_millis, ["leakDetectionThreshold"],
-        serde "units::as_millis";
+    /// Connections per host that are opened at once.
+    max_connecting: usize, units::positive, ["maxConnecting"];
+    /// How often hosts are probed; zero switches probing off. Milliseconds in a URL and in serde.
+    probe_interval: Duration, units::millis, ["probeInterval"], serde "units::as_millis";
+    /// How many silent probes in a row take a host out.
+    probe_failures: u32, units::positive, ["probeFailures"];
+    /// The read/write attribute: `read-write` or `read-only`.
+    endpoint_mode: EndpointMode,
+        |text| units::word(
+            text,
+            &[("read-write", EndpointMode::ReadWrite), ("read-only", EndpointMode::ReadOnly)],
+        ),
+        ["endpointMode"];
 }
 
 impl MySqlOptions {

@@ -63,7 +63,10 @@ fn samples() -> Vec<(&'static str, &'static str, MySqlOptions)> {
         ("maxLifetime", "100", new().max_lifetime(ms(100))),
         ("keepaliveTime", "100", new().keepalive_time(ms(100))),
         ("aliveBypassWindow", "0", new().alive_bypass_window(ms(0))),
-        ("leakDetectionThreshold", "100", new().leak_detection_threshold(ms(100))),
+        ("maxConnecting", "3", new().max_connecting(3)),
+        ("probeInterval", "0", new().probe_interval(ms(0))),
+        ("probeFailures", "4", new().probe_failures(4)),
+        ("endpointMode", "read-only", new().endpoint_mode(EndpointMode::ReadOnly)),
     ]
 }
 
