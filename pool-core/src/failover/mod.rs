@@ -5,7 +5,7 @@
 
 mod cycling;
 mod invalid;
-mod logical;
+pub mod logical;
 mod mirrored;
 mod ordered;
 pub mod sim;
@@ -15,7 +15,10 @@ use std::time::Duration;
 
 pub use self::cycling::{Cycling, CyclingBuilder, TURN_PAUSE};
 pub use self::invalid::InvalidOption;
-pub use self::logical::SessionOptions;
+pub use self::logical::{
+    Call, Carry, Command, Failure, Isolation, Job, Logical, Open, Ran, Report, SessionOptions,
+    Statement,
+};
 pub use self::mirrored::{DelayRule, Mirrored, MirroredBuilder};
 pub use self::ordered::{Ordered, OrderedBuilder};
 use crate::access::AccessMode;

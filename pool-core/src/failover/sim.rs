@@ -3,10 +3,13 @@
 //! It drives the very plans that the pool runs, so a configuration can be tried, or a rule tested,
 //! in no time and without a server. Nothing here sleeps.
 
+mod session;
+
 use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+pub use self::session::{CallEnd, Query, Session};
 use super::{FailoverPlan, FailoverPolicy, GiveUp, HostView, Outcome, Step, View};
 use crate::host::{HostId, Role};
 use crate::verdict::Verdict;
@@ -208,14 +211,24 @@ impl World {
     /// # Panics
     /// If there is no such host.
     pub fn connect(&mut self, host: HostId, budget: Duration) -> Outcome {
+        self.connect_checked(host, budget, false)
+    }
+
+    /// As [`connect`](Self::connect); with `check_role`, a read-only host counts as failed.
+    ///
+    /// # Panics
+    /// If there is no such host.
+    pub fn connect_checked(&mut self, host: HostId, budget: Duration, check_role: bool) -> Outcome {
         let start = self.now;
         let state = self.state(host);
         let silent = state == HostState::Hang || self.answer_after >= budget;
         let outcome = if silent {
             Outcome::Failed { verdict: Verdict::HostDown, by_budget: true }
         } else {
+            let demoted = (check_role && state == HostState::ReadOnly).then_some(Verdict::Demoted);
             state
                 .refusal()
+                .or(demoted)
                 .map_or(Outcome::Connected, |verdict| Outcome::Failed { verdict, by_budget: false })
         };
         self.advance(if silent { budget } else { self.answer_after });

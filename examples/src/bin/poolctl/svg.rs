@@ -12,12 +12,12 @@ use crate::failure::Failure;
 use crate::timeline::{Walk, name, outcome};
 
 const WIDTH: i32 = 1_400;
-const HEIGHT: i32 = 330;
+const HEIGHT: i32 = 345;
 const LEFT: i32 = 110;
 const RIGHT: i32 = 40;
-const LANES: [i32; 2] = [95, 200];
+const LANES: [i32; 2] = [95, 215];
 const BAR: i32 = 46;
-const AXIS: i32 = 275;
+const AXIS: i32 = 290;
 
 const INK: RGBColor = RGBColor(40, 40, 40);
 const PALE: RGBColor = RGBColor(228, 228, 228);
