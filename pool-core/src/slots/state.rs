@@ -163,6 +163,8 @@ pub struct State<C, W> {
     generation: u64,
     failures: u32,
     retry_at: Duration,
+    /// The last connect failed for good: while the back-off lasts, there is nothing to wait for.
+    hopeless: bool,
     phase: Phase,
 }
 
@@ -181,6 +183,7 @@ impl<C, W> State<C, W> {
             generation: 0,
             failures: 0,
             retry_at: Duration::ZERO,
+            hopeless: false,
             phase: Phase::Running,
             limits,
         }
@@ -201,10 +204,12 @@ impl<C, W> State<C, W> {
         Some(slot)
     }
 
-    /// Puts a caller into the queue, at the place of its ticket.
+    /// Puts a caller into the queue, at the place of its ticket. Refused at once where there is nothing
+    /// to wait for: drained or closed, or the last connect failed for good a moment ago.
     pub fn wait(&mut self, now: Duration, ticket: u64, handle: W) -> Actions<C, W> {
         let mut actions = Actions::none();
-        if matches!(self.phase, Phase::Closed | Phase::Draining) {
+        let hopeless = self.hopeless && self.total() == 0 && now < self.retry_at;
+        if hopeless || matches!(self.phase, Phase::Closed | Phase::Draining) {
             actions.refuse.push(handle);
             return actions;
         }
@@ -291,6 +296,7 @@ impl<C, W> State<C, W> {
         self.connecting -= 1;
         self.failures = 0;
         self.retry_at = Duration::ZERO;
+        self.hopeless = false;
         let mut actions = Actions::none();
         self.admit(now, slot, &mut actions);
         self.kick(now, &mut actions);
@@ -309,6 +315,7 @@ impl<C, W> State<C, W> {
     ) -> Actions<C, W> {
         self.connecting -= 1;
         self.failures = self.failures.saturating_add(1);
+        self.hopeless = verdict == Verdict::Permanent;
         let pause = self
             .limits
             .backoff
@@ -358,20 +365,18 @@ impl<C, W> State<C, W> {
             .idle
             .iter()
             .take(surplus)
-            .take_while(|slot| now >= slot.idle_since + self.limits.idle_timeout)
+            .take_while(|slot| now >= slot.idle_since.saturating_add(self.limits.idle_timeout))
             .count();
         actions.close.extend(self.idle.drain(..cold).map(|s| (s, CloseReason::IdleTimeout)));
-        if self.phase == Phase::Running {
-            let mut room = self.limits.max_connecting.saturating_sub(self.checking);
-            let keepalive = self.limits.keepalive;
-            let due = |slot: &mut Box<Slot<C>>| {
-                let take = room > 0 && now >= slot.heard + keepalive;
-                room -= usize::from(take);
-                take
-            };
-            actions.check.extend(self.idle.extract_if(.., due));
-            self.checking += actions.check.len();
-        }
+        let mut room = self.check_room();
+        let keepalive = self.limits.keepalive;
+        let due = |slot: &mut Box<Slot<C>>| {
+            let take = room > 0 && now >= slot.heard.saturating_add(keepalive);
+            room -= usize::from(take);
+            take
+        };
+        actions.check.extend(self.idle.extract_if(.., due));
+        self.checking += actions.check.len();
         self.kick(now, &mut actions);
         actions
     }
@@ -379,11 +384,17 @@ impl<C, W> State<C, W> {
     /// When [`State::sweep`] next has something to do, as far as is known now.
     #[must_use]
     pub fn next_timer(&self) -> Option<Duration> {
-        let idle = self.idle.iter().map(|s| s.expires.min(s.heard + self.limits.keepalive));
-        let cold = (self.idle.len() > self.limits.min_idle)
-            .then(|| self.idle.first().map(|s| s.idle_since + self.limits.idle_timeout))
-            .flatten();
-        let retry = (self.wanted() > 0 && self.phase == Phase::Running).then_some(self.retry_at);
+        let Limits { keepalive, idle_timeout, min_idle, .. } = self.limits;
+        // While no check may start, none is due: the end of one makes room.
+        let checks = self.check_room() > 0;
+        let idle = self.idle.iter().map(|slot| match checks {
+            true => slot.expires.min(slot.heard.saturating_add(keepalive)),
+            false => slot.expires,
+        });
+        let surplus = self.idle.len() > min_idle;
+        let coldest = self.idle.first().filter(|_| surplus);
+        let cold = coldest.map(|slot| slot.idle_since.saturating_add(idle_timeout));
+        let retry = self.wants_connect().then_some(self.retry_at);
         idle.chain(cold).chain(retry).min()
     }
 
@@ -478,6 +489,22 @@ impl<C, W> State<C, W> {
         for_waiters.max(for_minimum)
     }
 
+    /// Whether a connect should be started, were it not for the back-off.
+    fn wants_connect(&self) -> bool {
+        self.phase == Phase::Running
+            && self.wanted() > 0
+            && self.connecting < self.limits.max_connecting
+            && self.total() < self.limits.capacity
+    }
+
+    /// How many keepalive checks may be started now.
+    fn check_room(&self) -> usize {
+        match self.phase {
+            Phase::Running => self.limits.max_connecting.saturating_sub(self.checking),
+            _ => 0,
+        }
+    }
+
     /// Finds a place for a clean connection that is counted nowhere at the moment.
     fn admit(&mut self, now: Duration, mut slot: Box<Slot<C>>, actions: &mut Actions<C, W>) {
         let reason = match self.phase {
@@ -514,7 +541,8 @@ impl<C, W> State<C, W> {
         if self.phase != Phase::Running {
             return;
         }
-        while self.waiters.len() > self.connecting + self.checking {
+        // Connects under way are no reason to leave an idle connection alone: they may take long.
+        while self.waiters.len() > self.checking {
             let Some(mut slot) = self.idle.pop() else { break };
             if now >= slot.expires {
                 actions.close.push((slot, CloseReason::Lifetime));
@@ -527,11 +555,7 @@ impl<C, W> State<C, W> {
                 actions.hand_over.push((waiter.handle, slot));
             }
         }
-        while self.wanted() > 0
-            && self.connecting < self.limits.max_connecting
-            && self.total() < self.limits.capacity
-            && now >= self.retry_at
-        {
+        while self.wants_connect() && now >= self.retry_at {
             self.connecting += 1;
             actions.connect += 1;
         }
@@ -544,3 +568,9 @@ impl<C, W> State<C, W> {
         actions
     }
 }
+
+#[cfg(test)]
+mod model;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -2,6 +2,7 @@
 //!
 //! The lock is never held across an await or a call into the driver.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -301,8 +302,8 @@ impl<D: Driver> HostSlots<D> {
     }
 
     fn perform(&self, actions: Actions<D::Conn, Waiter<D>>, cause: Option<&Cause>) {
-        let mut todo = vec![actions];
-        while let Some(actions) = todo.pop() {
+        let mut todo = VecDeque::from([actions]);
+        while let Some(actions) = todo.pop_front() {
             let Actions { hand_over, refuse, connect, check, close } = actions;
             for (waiter, slot) in hand_over {
                 // A waiter that left in this very moment: the next one gets it.
