@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
+use crate::clock::deadline_in;
 use crate::cluster::Cluster;
 use crate::config::ConfigError;
 use crate::driver::Driver;
@@ -28,6 +29,7 @@ impl<D: Driver> Pool<D> {
     /// Hands out nothing until [`Pool::resume`]. Callers queue up; their deadlines run on.
     pub fn pause(&self) {
         let cluster = self.cluster();
+        cluster.paused.store(true, Relaxed);
         for slots in cluster.hosts.load().iter() {
             slots.with_state(|state| state.pause());
         }
@@ -37,6 +39,7 @@ impl<D: Driver> Pool<D> {
     /// Ends a pause.
     pub fn resume(&self) {
         let cluster = self.cluster();
+        cluster.paused.store(false, Relaxed);
         let now = cluster.clock.now();
         for slots in cluster.hosts.load().iter().filter(|slots| !slots.health.is_draining()) {
             slots.update(|state| state.resume(now));
@@ -61,7 +64,7 @@ impl<D: Driver> Pool<D> {
         cluster.emit(Event::Draining { host: Arc::clone(&host), in_use });
         slots.update(|state| state.drain());
         cluster.yield_writer(&slots);
-        let settled = slots.settle_by(Instant::now() + grace).await;
+        let settled = slots.settle_by(deadline_in(grace)).await;
         if settled.abandoned == 0 {
             cluster.emit(Event::Drained { host });
         }
@@ -75,9 +78,16 @@ impl<D: Driver> Pool<D> {
     /// [`ErrorKind::Refused`] for an unknown host.
     pub fn undrain(&self, name: &str) -> Result<(), Error> {
         let slots = self.member(name)?;
-        let now = self.cluster().clock.now();
+        let cluster = self.cluster();
+        let now = cluster.clock.now();
         slots.health.set_draining(false);
-        slots.update(|state| state.resume(now));
+        slots.update(|state| {
+            let actions = state.resume(now);
+            if cluster.paused.load(Relaxed) {
+                state.pause();
+            }
+            actions
+        });
         slots.suspect.notify_one();
         Ok(())
     }
@@ -88,7 +98,7 @@ impl<D: Driver> Pool<D> {
     pub async fn close(&self, grace: Duration) -> Settled {
         let cluster = self.cluster();
         cluster.shut();
-        let deadline = Instant::now() + grace;
+        let deadline = deadline_in(grace);
         let mut abandoned = 0;
         for slots in cluster.hosts.load_full().iter() {
             abandoned += slots.settle_by(deadline).await.abandoned;
@@ -135,6 +145,13 @@ impl<D: Driver> Pool<D> {
         if taken {
             return Err(ConfigError::new("host", format!("{name} is a member already")));
         }
+        if cluster.closed.load(Relaxed) {
+            slots.shut();
+            return Err(ConfigError::new("host", "cannot join a pool that is closed"));
+        }
+        if cluster.paused.load(Relaxed) {
+            slots.with_state(|state| state.pause());
+        }
         cluster.start(&slots);
         cluster.emit(Event::HostAdded { host: name });
         Ok(())
@@ -148,7 +165,7 @@ impl<D: Driver> Pool<D> {
     pub async fn remove_host(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
         let settled = self.drain(name, grace).await?;
         let slots = self.member(name)?;
-        slots.update(|state| state.close());
+        slots.shut();
         let cluster = self.cluster();
         cluster.hosts.rcu(|hosts| {
             hosts.iter().filter(|other| other.id() != slots.id()).cloned().collect::<Vec<_>>()
@@ -202,9 +219,7 @@ impl<D: Driver> Cluster<D> {
         self.writer.store(None);
         self.writer_found.notify_waiters();
         for slots in self.hosts.load().iter() {
-            slots.update(|state| state.close());
-            slots.rearm.notify_one();
-            slots.suspect.notify_one();
+            slots.shut();
         }
     }
 
@@ -218,6 +233,13 @@ impl<D: Driver> Cluster<D> {
 }
 
 impl<D: Driver> HostSlots<D> {
+    /// Closes the store, and wakes its background tasks so that they end now.
+    fn shut(&self) {
+        self.update(|state| state.close());
+        self.rearm.notify_one();
+        self.suspect.notify_one();
+    }
+
     /// Waits until the last lease of a drained or closed host has come back.
     async fn settle_by(&self, deadline: Instant) -> Settled {
         loop {

@@ -22,3 +22,11 @@ impl Clock {
         self.0 + time
     }
 }
+
+/// Longer than any process lives, and short enough for every clock.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// The instant when a limit that starts now is over. No limit is too long.
+pub(crate) fn deadline_in(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FAR)
+}

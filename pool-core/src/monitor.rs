@@ -10,12 +10,14 @@ use std::time::Duration;
 use tokio::time::{timeout, timeout_at};
 
 use crate::access::Access;
+use crate::clock::deadline_in;
 use crate::cluster::Cluster;
 use crate::config::Roles;
 use crate::driver::{Driver, Probe};
 use crate::error::{Cause, Phase};
 use crate::event::Event;
 use crate::host::Role;
+use crate::slots::caught::{Panicked, caught};
 use crate::slots::state::Slot;
 use crate::slots::store::{HostSlots, Watch};
 use crate::verdict::Verdict;
@@ -60,13 +62,9 @@ impl<D: Driver> Cluster<D> {
                 } else {
                     SUSPECT_PAUSE.saturating_mul(1 << (failures - 1).min(10)).min(interval)
                 };
-                let wake = tokio::time::Instant::now() + pause.max(Duration::from_millis(10));
+                let wake = deadline_in(pause.max(Duration::from_millis(10)));
                 drop(cluster);
-                let waiting = async {
-                    let suspect = slots.suspect.notified();
-                    let _ = timeout_at(wake, suspect).await;
-                };
-                waiting.await;
+                let _ = timeout_at(wake, slots.suspect.notified()).await;
             }
         });
     }
@@ -84,12 +82,15 @@ impl<D: Driver> Cluster<D> {
             }
         };
         let (verdict, message) =
-            match timeout(self.config.check_timeout, self.driver.probe(&mut slot.conn)).await {
-                Ok(Ok(probe)) => {
+            match timeout(self.config.check_timeout, caught(self.driver.probe(&mut slot.conn)))
+                .await
+            {
+                Ok(Ok(Ok(probe))) => {
                     *control = Some(slot);
                     return Ok(probe);
                 }
-                Ok(Err(error)) => (self.driver.verdict(&error), error.to_string()),
+                Ok(Ok(Err(error))) => (self.driver.verdict(&error), error.to_string()),
+                Ok(Err(Panicked)) => (Verdict::HostDown, "the driver panicked".to_owned()),
                 Err(_) => (Verdict::HostDown, "no answer to a probe".to_owned()),
             };
         slots.close_politely(slot);
@@ -106,6 +107,10 @@ impl<D: Driver> Cluster<D> {
         let writer = self.writer.load_full();
         let is_writer = writer.as_ref().is_some_and(|writer| writer.id() == slots.id());
         match probe.role {
+            // Out of service by order: what it is does not matter now.
+            Role::Source if slots.health.is_draining() => {
+                slots.health.set_role(Role::Source);
+            }
             Role::Source => match self.usable_writer() {
                 None => self.set_writer(slots),
                 Some(writer) if writer.id() != slots.id() => {

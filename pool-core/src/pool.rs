@@ -1,14 +1,15 @@
 //! The pool: leases for writes, for reads, for a host, or for a statement.
 
 use std::fmt;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use crate::access::Access;
+use crate::clock::deadline_in;
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::error::{Cause, Error, ErrorKind, Phase};
@@ -63,7 +64,7 @@ impl<D: Driver> Pool<D> {
         if let Some(lease) = self.try_write() {
             return Ok(lease);
         }
-        Box::pin(self.wait_to_write(Instant::now() + timeout)).await
+        Box::pin(self.wait_to_write(deadline_in(timeout))).await
     }
 
     /// Every host's role, counts and last error.
@@ -89,10 +90,13 @@ impl<D: Driver> Pool<D> {
     }
 
     pub(crate) fn deadline(&self) -> Instant {
-        Instant::now() + self.cluster().config.acquire_timeout
+        deadline_in(self.cluster().config.acquire_timeout)
     }
 
     fn try_write(&self) -> Option<Lease<D>> {
+        if !self.cluster().rules.mode.serves_writes() {
+            return None;
+        }
         let writer = self.cluster().writer.load();
         let slots = writer.as_ref()?;
         let slot = slots.try_checkout()?;
@@ -139,7 +143,7 @@ impl<D: Driver> Pool<D> {
                 continue;
             }
             match cluster.join_walk(deadline).await {
-                Joined::Ended(WalkEnd::Found) => {}
+                Joined::Ended(WalkEnd::Found | WalkEnd::Unwanted) => {}
                 Joined::Ended(WalkEnd::GaveUp(why, cause)) => {
                     let kind = match why {
                         GiveUp::Permanent => ErrorKind::Permanent,
@@ -169,6 +173,9 @@ impl<D: Driver> Pool<D> {
             Refusal::Unreachable(Cause { verdict: Verdict::Permanent, error, message, .. }) => {
                 let permanent = self.error(ErrorKind::Permanent, Phase::Dialling, access, started);
                 Err(permanent.with_detail(&*message).with_source(error))
+            }
+            Refusal::Away if self.cluster().closed.load(Relaxed) => {
+                Err(self.error(ErrorKind::Closed, Phase::Waiting, access, started))
             }
             Refusal::Unreachable(_) | Refusal::Away => Ok(()),
         }

@@ -11,11 +11,12 @@ use crate::balance::endpoint::{Choice, eligible, verdict};
 use crate::balance::{Candidate, Eligible};
 use crate::cluster::Cluster;
 use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Phase};
+use crate::error::{Cause, Error, ErrorKind, Phase};
 use crate::host::HostId;
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::slots::store::HostSlots;
+use crate::slots::store::{HostSlots, Refusal};
+use crate::verdict::Verdict;
 
 /// Hosts tried in vain by one checkout. Stays on the stack for clusters of usual size.
 pub(crate) type Tried = SmallVec<[HostId; 8]>;
@@ -66,7 +67,7 @@ impl<D: Driver> Pool<D> {
             Ok(slot) => Ok(Lease::new(slots, slot, access)),
             Err(refusal) => {
                 let source = match &refusal {
-                    crate::slots::store::Refusal::Unreachable(cause) => cause.error.clone(),
+                    Refusal::Unreachable(cause) => cause.error.clone(),
                     _ => None,
                 };
                 self.settle(refusal, access, started)?;
@@ -85,6 +86,8 @@ impl<D: Driver> Pool<D> {
         let cluster = self.cluster();
         let started = cluster.clock.now();
         let ticket = cluster.ticket();
+        let mut permanent: Option<Cause> = None;
+        let mut curable = false;
         loop {
             if cluster.closed.load(Relaxed) {
                 return Err(self.error(ErrorKind::Closed, Phase::Selecting, Access::Read, started));
@@ -96,13 +99,30 @@ impl<D: Driver> Pool<D> {
                     let facts = cluster.facts(slots, tried.contains(&slots.id()));
                     Some(verdict(&facts, rules).as_str())
                 };
-                let kind = ErrorKind::NoHost;
-                let error = self.error_with(kind, Phase::Selecting, Access::Read, started, refused);
-                let cause = tried.last().and_then(|id| cluster.host(*id)?.health.cause());
-                return Err(error.with_source(cause.and_then(|cause| cause.error)));
+                // Permanent only if every host that was tried said so: another may come back.
+                let permanent = permanent.filter(|_| !curable);
+                let (kind, phase) = match &permanent {
+                    Some(_) => (ErrorKind::Permanent, Phase::Dialling),
+                    None => (ErrorKind::NoHost, Phase::Selecting),
+                };
+                let error = self.error_with(kind, phase, Access::Read, started, refused);
+                let last = || tried.last().and_then(|id| cluster.host(*id)?.health.cause());
+                let Some(cause) = permanent.or_else(last) else { return Err(error) };
+                return Err(match kind {
+                    ErrorKind::Permanent => error.with_detail(&*cause.message),
+                    _ => error,
+                }
+                .with_source(cause.error));
             };
             match slots.checkout(ticket, deadline).await {
                 Ok(slot) => return Ok(Lease::new(slots, slot, Access::Read)),
+                Err(Refusal::Unreachable(cause)) => {
+                    tried.push(slots.id());
+                    match cause.verdict {
+                        Verdict::Permanent => permanent = Some(cause),
+                        _ => curable = true,
+                    }
+                }
                 Err(refusal) => {
                     self.settle(refusal, Access::Read, started)?;
                     tried.push(slots.id());

@@ -4,6 +4,7 @@
 //! it, and it belongs to none of them: a caller that leaves neither stops it nor leaks anything. When
 //! nobody waits for it any more it ends with its current attempt.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::driver::Driver;
 use crate::error::{Cause, Phase};
 use crate::failover::{GiveUp, Outcome, Step, View};
 use crate::host::{HostId, Role};
+use crate::slots::caught::{Panicked, caught};
 use crate::slots::state::Slot;
 use crate::slots::store::{HostSlots, Watch};
 use crate::verdict::Verdict;
@@ -28,6 +30,8 @@ pub(crate) enum WalkEnd {
     Found,
     /// Nobody does: why, and the cause that ended it if one did.
     GaveUp(GiveUp, Option<Cause>),
+    /// Nobody waited for it any more. Says nothing to a caller that joined in this very moment.
+    Unwanted,
 }
 
 /// How joining a walk ended.
@@ -88,12 +92,15 @@ impl<D: Driver> Cluster<D> {
         let mut attempts = 0;
         let mut cause = None;
         loop {
+            // Registered before the look, so that a writer found in between is not missed.
+            let mut found = pin!(self.writer_found.notified());
+            found.as_mut().enable();
             if self.usable_writer().is_some() {
                 return WalkEnd::Found;
             }
             // One receiver is the cluster's own.
             if report.receiver_count() <= 1 {
-                return WalkEnd::GaveUp(GiveUp::Exhausted, cause);
+                return WalkEnd::Unwanted;
             }
             match plan.next(self.clock.now(), last.as_ref()) {
                 Step::Try { host, budget } => {
@@ -107,7 +114,6 @@ impl<D: Driver> Cluster<D> {
                     }
                 }
                 Step::Wait(pause) => {
-                    let found = self.writer_found.notified();
                     tokio::select! {
                         () = sleep(pause) => {}
                         () = found => {}
@@ -177,8 +183,9 @@ impl<D: Driver> Cluster<D> {
         if self.config.roles == Roles::Static {
             return Ok(slot);
         }
-        let (verdict, message) = match timeout(left, self.driver.probe(&mut slot.conn)).await {
-            Ok(Ok(probe)) => {
+        let probed = timeout(left, caught(self.driver.probe(&mut slot.conn))).await;
+        let (verdict, message) = match probed {
+            Ok(Ok(Ok(probe))) => {
                 slots.health.set_lag(probe.lag);
                 match probe.role {
                     Role::Source => return Ok(slot),
@@ -190,7 +197,8 @@ impl<D: Driver> Cluster<D> {
                     }
                 }
             }
-            Ok(Err(error)) => (self.driver.verdict(&error), error.to_string()),
+            Ok(Ok(Err(error))) => (self.driver.verdict(&error), error.to_string()),
+            Ok(Err(Panicked)) => (Verdict::HostDown, "the driver panicked".to_owned()),
             Err(_) => (Verdict::HostDown, "no answer to the role probe".to_owned()),
         };
         slots.close_politely(slot);

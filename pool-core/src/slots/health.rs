@@ -88,7 +88,7 @@ impl Health {
     /// True if it was not blocked before.
     pub(crate) fn block(&self, now: Duration, base: Duration, max: Duration) -> bool {
         let blocks = self.blocks.fetch_add(1, Relaxed).min(16);
-        let until = now + base.saturating_mul(1 << blocks).min(max);
+        let until = now.saturating_add(base.saturating_mul(1 << blocks).min(max));
         self.blocked_until.swap(nanos(until).max(1), Relaxed) == 0
     }
 

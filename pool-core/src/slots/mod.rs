@@ -6,6 +6,8 @@
 pub mod state;
 
 #[cfg(feature = "runtime")]
+pub(crate) mod caught;
+#[cfg(feature = "runtime")]
 pub(crate) mod health;
 #[cfg(feature = "runtime")]
 pub(crate) mod meter;

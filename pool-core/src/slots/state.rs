@@ -439,6 +439,30 @@ impl<C, W> State<C, W> {
         matches!(self.phase, Phase::Closed | Phase::Draining) && self.in_use == 0
     }
 
+    /// Whether somebody needs a connect that only the back-off holds up: [`State::next_timer`] says until
+    /// when.
+    #[must_use]
+    pub fn is_postponed(&self) -> bool {
+        self.wants_connect()
+    }
+
+    /// Whether it takes work, or will when its pause is over.
+    #[must_use]
+    pub fn takes_work(&self) -> bool {
+        matches!(self.phase, Phase::Paused | Phase::Running)
+    }
+
+    /// Why a connection that is clean now has to be closed all the same, if it has.
+    #[must_use]
+    pub fn doom(&self, now: Duration, slot: &Slot<C>) -> Option<CloseReason> {
+        match self.phase {
+            Phase::Closed | Phase::Draining => Some(CloseReason::Closed),
+            _ if slot.generation != self.generation => Some(CloseReason::Void),
+            _ if now >= slot.expires => Some(CloseReason::Lifetime),
+            _ => None,
+        }
+    }
+
     /// The number of connections in use.
     #[must_use]
     pub fn in_use(&self) -> usize {
@@ -507,13 +531,7 @@ impl<C, W> State<C, W> {
 
     /// Finds a place for a clean connection that is counted nowhere at the moment.
     fn admit(&mut self, now: Duration, mut slot: Box<Slot<C>>, actions: &mut Actions<C, W>) {
-        let reason = match self.phase {
-            Phase::Closed | Phase::Draining => Some(CloseReason::Closed),
-            _ if slot.generation != self.generation => Some(CloseReason::Void),
-            _ if now >= slot.expires => Some(CloseReason::Lifetime),
-            _ => None,
-        };
-        if let Some(reason) = reason {
+        if let Some(reason) = self.doom(now, &slot) {
             actions.close.push((slot, reason));
             return;
         }

@@ -148,7 +148,11 @@ impl<D: Driver> HostSlots<D> {
                     self.put_down(slot, CloseReason::Dead);
                 }
                 Ok(Ok(Grant::Refused(Some(cause)))) => return Err(Refusal::Unreachable(cause)),
-                Ok(Ok(Grant::Refused(None)) | Err(_)) => return Err(Refusal::Away),
+                Ok(Ok(Grant::Refused(None)) | Err(_)) => {
+                    // In service, and refused without a connect: the last one failed for good just now.
+                    let cause = self.health.cause().filter(|_| self.with_state(|s| s.takes_work()));
+                    return Err(cause.map_or(Refusal::Away, Refusal::Unreachable));
+                }
                 Err(_) => {
                     let counts = self.counts();
                     let phase = match () {
@@ -174,20 +178,19 @@ impl<D: Driver> HostSlots<D> {
             Liveness::Clean => self.park(now, slot),
             Liveness::Dead => self.put_down(slot, CloseReason::Dead),
             Liveness::Dirty => {
-                let stale = {
+                let doom = {
                     let mut state = self.state.lock();
-                    let stale = slot.generation != state.generation() || state.is_closed();
-                    if !stale {
+                    let doom = state.doom(now, &slot);
+                    if doom.is_none() {
                         state.tidying();
                         self.note_active(&state);
                     }
-                    stale
+                    doom
                 };
-                // Not worth a round trip: it would be closed afterwards anyway.
-                if stale {
-                    self.put_down(slot, CloseReason::Void);
-                } else {
-                    self.spawn_tidy(slot);
+                // Not worth a round trip if it would be closed afterwards anyway.
+                match doom {
+                    Some(reason) => self.put_down(slot, reason),
+                    None => self.spawn_tidy(slot),
                 }
             }
         }
@@ -220,13 +223,29 @@ impl<D: Driver> HostSlots<D> {
         cause: Option<&Cause>,
         change: impl FnOnce(&mut State<D::Conn, Waiter<D>>) -> Actions<D::Conn, Waiter<D>>,
     ) {
-        let actions = {
+        let (actions, postponed) = {
             let mut state = self.state.lock();
             let actions = change(&mut state);
             self.note_active(&state);
-            actions
+            (actions, state.is_postponed())
         };
         self.perform(actions, cause);
+        if postponed {
+            // Upkeep sleeps up to a tick; a back-off may be over long before.
+            self.rearm.notify_one();
+        }
+    }
+
+    /// Does what has become due.
+    pub(super) fn sweep(&self) {
+        let now = self.clock.now();
+        let actions = {
+            let mut state = self.state.lock();
+            let actions = state.sweep(now);
+            self.note_active(&state);
+            actions
+        };
+        self.perform(actions, None);
     }
 
     /// Reads or changes the state where nothing follows.

@@ -6,12 +6,14 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{timeout, timeout_at};
 
 use crate::access::Access;
+use crate::clock::deadline_in;
 use crate::driver::{ConnectRequest, Driver, Liveness, Report, Reporter, Tidy};
 use crate::error::{Cause, Phase};
 use crate::host::HostId;
+use crate::slots::caught::{Panicked, caught};
 use crate::slots::state::{CloseReason, Slot};
 use crate::slots::store::{HostSlots, Watch};
 use crate::verdict::Verdict;
@@ -29,19 +31,15 @@ impl<D: Driver> HostSlots<D> {
                 if slots.with_state(|state| state.is_closed()) {
                     return;
                 }
+                slots.sweep();
                 let now = slots.clock.now();
-                slots.update(|state| state.sweep(now));
                 let lag = slots.health.lag().known();
                 slots.meter().publish(slots.counts(), slots.health.weight(), lag);
                 let next = slots.with_state(|state| state.next_timer());
                 let next = next.map_or(now + TICK, |at| at.min(now + TICK));
                 let wake = slots.clock.at(next.max(now + Duration::from_millis(1)));
-                // The store must be free to go while upkeep sleeps.
-                let rearmed = async {
-                    let rearmed = slots.rearm.notified();
-                    let _ = timeout_at(wake, rearmed).await;
-                };
-                rearmed.await;
+                // A store that leaves the pool is closed, and says so here.
+                let _ = timeout_at(wake, slots.rearm.notified()).await;
             }
         });
     }
@@ -49,8 +47,8 @@ impl<D: Driver> HostSlots<D> {
     /// Opens one connection for whoever waits. Lives on when the caller goes away.
     pub(super) fn spawn_connect(&self) {
         let Some(slots) = self.me.upgrade() else { return };
+        let place = Place::new(&slots, Kind::Connect);
         self.runtime.spawn(async move {
-            let place = Place { slots: &slots, kind: Kind::Connect };
             let generation = slots.with_state(|state| state.generation());
             let limit = slots.config.connect_timeout;
             let access = slots.watch.upgrade().map_or(Access::Read, |w| w.access_of(slots.id()));
@@ -82,7 +80,7 @@ impl<D: Driver> HostSlots<D> {
     ) -> Result<Box<Slot<D::Conn>>, Cause> {
         let started = self.clock.now();
         let generation = self.with_state(|state| state.generation());
-        let deadline = Instant::now() + limit;
+        let deadline = deadline_in(limit);
         let request = ConnectRequest {
             host: &self.host,
             access,
@@ -94,16 +92,16 @@ impl<D: Driver> HostSlots<D> {
                 slots: Weak::clone(&self.me),
             })),
         };
-        let result = timeout_at(deadline, self.driver.connect(request)).await;
+        let result = timeout_at(deadline, caught(self.driver.connect(request))).await;
         let now = self.clock.now();
         self.meter().dial.record((now - started).as_secs_f64());
         match result {
-            Ok(Ok(conn)) => {
+            Ok(Ok(Ok(conn))) => {
                 let max = self.config.max_lifetime;
                 let lifetime = max - max.mul_f64(0.1 * fastrand::f64());
                 Ok(Box::new(Slot::new(conn, now, lifetime, generation)))
             }
-            Ok(Err(error)) => {
+            Ok(Ok(Err(error))) => {
                 let verdict = match self.driver.verdict(&error) {
                     // No connection was made, so no connection can be lost.
                     Verdict::ConnectionEnded | Verdict::ConnectionLost | Verdict::Statement => {
@@ -112,6 +110,10 @@ impl<D: Driver> HostSlots<D> {
                     verdict => verdict,
                 };
                 Err(self.cause(phase, verdict, error.to_string(), Some(Arc::new(error))))
+            }
+            Ok(Err(Panicked)) => {
+                let message = "the driver panicked".to_owned();
+                Err(self.cause(phase, Verdict::HostDown, message, None))
             }
             Err(_) => {
                 let message = format!("no answer within {} ms", limit.as_millis());
@@ -139,8 +141,8 @@ impl<D: Driver> HostSlots<D> {
     /// Asks the server of an idle connection for a sign of life, within the check deadline.
     pub(super) fn spawn_check(&self, slot: Box<Slot<D::Conn>>) {
         let Some(slots) = self.me.upgrade() else { return };
+        let place = Place::new(&slots, Kind::Check);
         self.runtime.spawn(async move {
-            let place = Place { slots: &slots, kind: Kind::Check };
             let mut slot = slot;
             let started = slots.clock.now();
             let generation = slot.generation;
@@ -164,11 +166,13 @@ impl<D: Driver> HostSlots<D> {
                 Ok(()) => slots.update(|state| state.checked(now, slot)),
                 Err((verdict, message)) => {
                     slots.meter().closed(CloseReason::Untidy);
-                    slots.update(|state| state.check_failed(now));
                     let cause = slots.cause(Phase::Validating, verdict, message, None);
+                    // The cluster learns of it first: what voids every connection must do so before the
+                    // next one is checked in vain.
                     if let Some(watch) = slots.watch.upgrade() {
                         watch.reported(slots.id(), generation, cause);
                     }
+                    slots.update(|state| state.check_failed(now));
                     slots.close_now(vec![slot]).await;
                 }
             }
@@ -178,8 +182,8 @@ impl<D: Driver> HostSlots<D> {
     /// Makes a dirty connection clean in the background, within the tidy deadline.
     pub(super) fn spawn_tidy(&self, slot: Box<Slot<D::Conn>>) {
         let Some(slots) = self.me.upgrade() else { return };
+        let place = Place::new(&slots, Kind::Tidy);
         self.runtime.spawn(async move {
-            let place = Place { slots: &slots, kind: Kind::Tidy };
             let mut slot = slot;
             let limit = slots.config.tidy_timeout;
             let tidied = timeout(limit, slots.driver.tidy(&mut slot.conn, Tidy::Rollback)).await;
@@ -227,30 +231,43 @@ enum Kind {
 }
 
 /// A place in the counts, held by a task. Left by a panic or a cancelled task, it frees the place.
-struct Place<'a, D: Driver> {
-    slots: &'a HostSlots<D>,
+struct Place<D: Driver> {
+    /// Empty once the task has booked the outcome itself.
+    slots: Option<Arc<HostSlots<D>>>,
     kind: Kind,
 }
 
-impl<D: Driver> Place<'_, D> {
+impl<D: Driver> Place<D> {
+    /// Made before its task is: a runtime that shuts down drops a new task unpolled.
+    fn new(slots: &Arc<HostSlots<D>>, kind: Kind) -> Self {
+        Self { slots: Some(Arc::clone(slots)), kind }
+    }
+
     /// The task books the outcome itself.
-    fn filled(self) {
-        std::mem::forget(self);
+    fn filled(mut self) {
+        self.slots = None;
     }
 }
 
-impl<D: Driver> Drop for Place<'_, D> {
+impl<D: Driver> Drop for Place<D> {
     fn drop(&mut self) {
-        let now = self.slots.clock.now();
+        let Some(slots) = self.slots.take() else { return };
+        let now = slots.clock.now();
         match self.kind {
-            Kind::Check => self.slots.update(|state| state.check_failed(now)),
-            Kind::Connect => {
-                let generation = self.slots.with_state(|state| state.generation());
-                let message = "the connect task ended without an answer".to_owned();
-                let cause = self.slots.cause(Phase::Dialling, Verdict::HostDown, message, None);
-                self.slots.connect_failed(generation, cause);
+            Kind::Check => {
+                slots.meter().closed(CloseReason::Untidy);
+                slots.update(|state| state.check_failed(now));
             }
-            Kind::Tidy => self.slots.update(|state| state.tidy_failed(now)),
+            Kind::Connect => {
+                let generation = slots.with_state(|state| state.generation());
+                let message = "the connect task ended without an answer".to_owned();
+                let cause = slots.cause(Phase::Dialling, Verdict::HostDown, message, None);
+                slots.connect_failed(generation, cause);
+            }
+            Kind::Tidy => {
+                slots.meter().closed(CloseReason::Untidy);
+                slots.update(|state| state.tidy_failed(now));
+            }
         }
     }
 }
