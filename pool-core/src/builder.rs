@@ -102,8 +102,9 @@ impl<D: Driver> PoolBuilder<D> {
     ///
     /// The first option that cannot work, by name; or that there is no tokio runtime here.
     pub fn build(self) -> Result<Pool<D>, ConfigError> {
-        let Self { driver, hosts, config, rules, failover, balance } = self;
+        let Self { driver, hosts, mut config, rules, failover, balance } = self;
         config.validate()?;
+        config.measure_latency = balance.wants_latency();
         if hosts.is_empty() {
             return Err(ConfigError::new("hosts", "at least one is needed"));
         }
@@ -252,6 +253,15 @@ impl<D: Driver> PoolBuilder<D> {
     /// Sets how many silent probes in a row take a host out. Defaults to 3. A refused one does at once.
     pub fn probe_failures(mut self, failures: u32) -> Self {
         self.config.probe_failures = failures;
+        self
+    }
+
+    /// Sets whether the precise clock is read on each checkout and return, so that the `pool_hold_seconds`
+    /// histogram resolves less than the 4 ms of the coarse one. Costs about 50 ns per lease.
+    ///
+    /// Defaults to `false`, and to `true` with a balance policy that looks at latencies.
+    pub fn precise_clock(mut self, precise: bool) -> Self {
+        self.config.precise_clock = precise;
         self
     }
 }

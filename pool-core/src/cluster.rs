@@ -75,12 +75,13 @@ impl<D: Driver> Cluster<D> {
             metrics::counter!("pool_failovers_total", &pool()),
             metrics::counter!("pool_returns_total", &pool()),
         );
+        let clock = Clock::start(config.precise_clock || config.measure_latency);
         let cluster = Arc::new_cyclic(|me| Self {
             name: Arc::clone(&name),
             config: Arc::new(config),
             rules,
             driver: Arc::new(driver),
-            clock: Clock::start(),
+            clock,
             runtime,
             failover,
             balance,

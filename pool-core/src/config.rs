@@ -59,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) probe_interval: Option<Duration>,
     pub(crate) probe_failures: u32,
     pub(crate) roles: Roles,
+    pub(crate) precise_clock: bool,
+    pub(crate) measure_latency: bool,
 }
 
 impl Default for Config {
@@ -82,6 +84,8 @@ impl Default for Config {
             probe_interval: Some(Duration::from_secs(5)),
             probe_failures: 3,
             roles: Roles::Probed,
+            precise_clock: false,
+            measure_latency: false,
         }
     }
 }

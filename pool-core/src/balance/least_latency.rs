@@ -22,6 +22,10 @@ impl LeastLatency {
 }
 
 impl BalancePolicy for LeastLatency {
+    fn wants_latency(&self) -> bool {
+        true
+    }
+
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
         let mut best: Option<&Candidate> = None;
         for host in eligible.hosts().iter().filter(|host| host.weight > 0) {

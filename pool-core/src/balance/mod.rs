@@ -77,6 +77,12 @@ pub trait BalancePolicy: Debug + Send + Sync {
     /// The pick, or `None` if nothing is eligible. A candidate of weight 0 is never picked.
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId>;
 
+    /// Whether it looks at [`Candidate::latency`]. The pool then measures every lease with the precise
+    /// clock. Defaults to `false`.
+    fn wants_latency(&self) -> bool {
+        false
+    }
+
     /// Forgets a host that left the cluster for good. Defaults to nothing.
     ///
     /// A host that is only out for a while must not be forgotten: what is kept for it is frozen until it

@@ -131,7 +131,7 @@ impl<D: Driver> HostSlots<D> {
         ticket: u64,
         deadline: Instant,
     ) -> Result<Box<Slot<D::Conn>>, Refusal> {
-        let started = self.clock.now();
+        let started = Instant::now();
         loop {
             if let Some(slot) = self.try_checkout() {
                 return Ok(slot);
@@ -142,7 +142,7 @@ impl<D: Driver> HostSlots<D> {
             match grant {
                 Ok(Ok(Grant::Ready(mut slot))) => {
                     if self.driver.peek(&mut slot.conn) == Liveness::Clean {
-                        self.meter().wait.record((self.clock.now() - started).as_secs_f64());
+                        self.meter().wait.record(started.elapsed().as_secs_f64());
                         return Ok(slot);
                     }
                     self.put_down(slot, CloseReason::Dead);
@@ -173,7 +173,9 @@ impl<D: Driver> HostSlots<D> {
         let now = self.clock.now();
         let held = now.saturating_sub(slot.taken);
         self.meter().hold.record(held.as_secs_f64());
-        self.health.note_latency(held);
+        if self.config.measure_latency {
+            self.health.note_latency(held);
+        }
         match liveness {
             Liveness::Clean => self.park(now, slot),
             Liveness::Dead => self.put_down(slot, CloseReason::Dead),

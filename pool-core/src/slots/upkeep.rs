@@ -78,7 +78,7 @@ impl<D: Driver> HostSlots<D> {
         limit: Duration,
         phase: Phase,
     ) -> Result<Box<Slot<D::Conn>>, Cause> {
-        let started = self.clock.now();
+        let started = Instant::now();
         let generation = self.with_state(|state| state.generation());
         let deadline = deadline_in(limit);
         let request = ConnectRequest {
@@ -94,7 +94,7 @@ impl<D: Driver> HostSlots<D> {
         };
         let result = timeout_at(deadline, caught(self.driver.connect(request))).await;
         let now = self.clock.now();
-        self.meter().dial.record((now - started).as_secs_f64());
+        self.meter().dial.record(started.elapsed().as_secs_f64());
         match result {
             Ok(Ok(Ok(conn))) => {
                 let max = self.config.max_lifetime;
@@ -144,7 +144,7 @@ impl<D: Driver> HostSlots<D> {
         let place = Place::new(&slots, Kind::Check);
         self.runtime.spawn(async move {
             let mut slot = slot;
-            let started = slots.clock.now();
+            let started = Instant::now();
             let generation = slot.generation;
             // Suspect until it answers: a look first, since a ping could take a stale reply for its own.
             let found = match slots.driver.peek(&mut slot.conn) {
@@ -159,7 +159,7 @@ impl<D: Driver> HostSlots<D> {
                 }
                 _ => Err((Verdict::ConnectionEnded, "found closed while idle".to_owned())),
             };
-            slots.meter().validate.record((slots.clock.now() - started).as_secs_f64());
+            slots.meter().validate.record(started.elapsed().as_secs_f64());
             place.filled();
             let now = slots.clock.now();
             match found {
