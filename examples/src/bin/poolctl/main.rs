@@ -2,6 +2,8 @@
 
 mod duration;
 mod failure;
+mod scenario;
+mod simulate;
 mod svg;
 mod timeline;
 
@@ -23,6 +25,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// A logical connection over several hosts that fail and recover as a scenario says.
+    Simulate(simulate::Args),
     /// The attempts of the mirrored-partner walk, with their budgets and delays.
     Timeline(timeline::Args),
 }
@@ -34,6 +38,7 @@ fn main() -> ExitCode {
     };
     let mut out = io::stdout().lock();
     let done = match cli.command {
+        Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Timeline(args) => timeline::run(&args, &mut out),
     };
     match done.and_then(|()| Ok(out.flush()?)) {
