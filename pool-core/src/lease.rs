@@ -32,8 +32,16 @@ impl<D: Driver> Lease<D> {
     #[must_use]
     pub fn detach(mut self) -> D::Conn {
         let slot = self.slot.take().expect("a lease holds its connection until it is taken apart");
-        self.home.forget(CloseReason::Discarded);
+        self.home.forget(CloseReason::Detached);
         slot.conn
+    }
+
+    /// As [`Lease::detach`], keeping what another pool's manager needs to judge the connection later.
+    #[cfg(any(feature = "bb8", feature = "deadpool"))]
+    pub(crate) fn into_managed(mut self) -> crate::interop::Managed<D> {
+        let slot = self.slot.take().expect("a lease holds its connection until it is taken apart");
+        self.home.forget(CloseReason::Detached);
+        crate::interop::Managed::new(slot.conn, Arc::clone(&self.home), slot.generation)
     }
 
     /// Closes the connection instead of giving it back.

@@ -17,6 +17,8 @@ pub mod error;
 pub mod event;
 pub mod failover;
 pub mod host;
+#[cfg(any(feature = "bb8", feature = "deadpool"))]
+pub mod interop;
 pub mod lag;
 #[cfg(feature = "runtime")]
 pub mod lease;

@@ -156,35 +156,53 @@ async fn compare() {
     let r2d2 = r2d2.expect("a no-op manager connects");
 
     println!("ns per get+drop, median of {ROUNDS} rounds of {GETS} (ratio to ours)");
-    println!("{:>6} {:>8} {:>16} {:>16} {:>16} {:>16}", "tasks", "ours", "bb8", "deadpool", "mobc", "r2d2");
+    println!(
+        "{:>6} {:>8} {:>16} {:>16} {:>16} {:>16}",
+        "tasks", "ours", "bb8", "deadpool", "mobc", "r2d2"
+    );
     for tasks in [1, 2, 64] {
         let mut times: [Vec<f64>; 5] = Default::default();
         for _ in 0..=ROUNDS {
             let pool = ours.clone();
-            times[0].push(round(tasks, move || {
-                let pool = pool.clone();
-                async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
-            }).await);
+            times[0].push(
+                round(tasks, move || {
+                    let pool = pool.clone();
+                    async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
+                })
+                .await,
+            );
             let pool = bb8.clone();
-            times[1].push(round(tasks, move || {
-                let pool = pool.clone();
-                async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
-            }).await);
+            times[1].push(
+                round(tasks, move || {
+                    let pool = pool.clone();
+                    async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
+                })
+                .await,
+            );
             let pool = deadpool.clone();
-            times[2].push(round(tasks, move || {
-                let pool = pool.clone();
-                async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
-            }).await);
+            times[2].push(
+                round(tasks, move || {
+                    let pool = pool.clone();
+                    async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
+                })
+                .await,
+            );
             let pool = mobc.clone();
-            times[3].push(round(tasks, move || {
-                let pool = pool.clone();
-                async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
-            }).await);
+            times[3].push(
+                round(tasks, move || {
+                    let pool = pool.clone();
+                    async move { drop(black_box(pool.get().await.expect("an idle connection"))) }
+                })
+                .await,
+            );
             let pool = r2d2.clone();
-            times[4].push(round(tasks, move || {
-                let pool = pool.clone();
-                async move { drop(black_box(pool.get().expect("an idle connection"))) }
-            }).await);
+            times[4].push(
+                round(tasks, move || {
+                    let pool = pool.clone();
+                    async move { drop(black_box(pool.get().expect("an idle connection"))) }
+                })
+                .await,
+            );
         }
         // The first round warms up.
         let [ours, rest @ ..] = times.map(|rounds| median(rounds[1..].to_vec()));
@@ -192,7 +210,11 @@ async fn compare() {
         let fastest = rest.iter().copied().fold(f64::INFINITY, f64::min);
         println!(
             "{tasks:>6} {ours:>8.0} {:>16} {:>16} {:>16} {:>16}   ours / fastest peer = {:.2}",
-            cells[0], cells[1], cells[2], cells[3], ours / fastest
+            cells[0],
+            cells[1],
+            cells[2],
+            cells[3],
+            ours / fastest
         );
     }
 }

@@ -56,6 +56,8 @@ pub enum CloseReason {
     Closed,
     /// A look at it found it dead.
     Dead,
+    /// The caller took it out of the pool. It is not closed, but no longer the pool's.
+    Detached,
     /// The caller asked for it.
     Discarded,
     /// Idle for longer than the idle timeout.
@@ -75,6 +77,7 @@ impl CloseReason {
         match self {
             Self::Closed => "closed",
             Self::Dead => "dead",
+            Self::Detached => "detached",
             Self::Discarded => "discarded",
             Self::IdleTimeout => "idle-timeout",
             Self::Lifetime => "lifetime",
@@ -84,9 +87,10 @@ impl CloseReason {
     }
 
     /// Every reason, to resolve metric handles once.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Closed,
         Self::Dead,
+        Self::Detached,
         Self::Discarded,
         Self::IdleTimeout,
         Self::Lifetime,
