@@ -179,10 +179,10 @@ impl MsSql {
             }
             (Ok(Ok(found)), Side::Partner) if found.role.is_some() => Ok(true),
             (Ok(Ok(_)), Side::Partner) => Err(Error::NotMirrored { target: target.to_string() }),
-            // Not allowed to ask, say: no reason to refuse a good login.
-            (Ok(Err(error @ tiberius::error::Error::Server(_))), _) => {
+            // Not allowed to ask, say: no reason to refuse a good login. A fatal one ended it.
+            (Ok(Err(error)), _) if classify::answer_complete(&error) => {
                 tracing::debug!(target: "pool_mssql", server = %target, %error, "partner query failed");
-                Ok(true)
+                Ok(classify::after_login(&error).keeps_connection())
             }
             (Ok(Err(_)) | Err(_), _) => Ok(false),
         }
