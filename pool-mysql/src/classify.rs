@@ -137,6 +137,18 @@ fn classify_tls(error: &(dyn StdError + 'static)) -> Verdict {
     Verdict::Permanent
 }
 
+/// Whether the driver has no connection any more, because of an error before this one.
+pub(crate) fn is_closed_here(error: &Error) -> bool {
+    match error {
+        Error::Driver(DriverError::ConnectionClosed) => true,
+        Error::Io(IoError::Io(error)) => {
+            let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+            inner.is_some_and(is_closed_here)
+        }
+        _ => false,
+    }
+}
+
 type UserRules = Arc<dyn Fn(&Error) -> Option<Verdict> + Send + Sync>;
 
 /// The verdict table with the application's own rules in front.
@@ -325,6 +337,14 @@ mod tests {
         let verdict = classify(&other("Packet is larger than max_allowed_packet"));
         assert_eq!(verdict, Verdict::ConnectionEnded);
         assert_eq!(classify(&other("Packets out of sync")), Verdict::ConnectionLost);
+    }
+
+    #[test]
+    fn a_connection_that_is_gone_already_is_told_from_one_that_breaks() {
+        let closed = || Error::from(DriverError::ConnectionClosed);
+        assert!(is_closed_here(&closed()));
+        assert!(is_closed_here(&io::Error::new(io::ErrorKind::UnexpectedEof, closed()).into()));
+        assert!(!is_closed_here(&io(io::ErrorKind::UnexpectedEof)));
     }
 
     #[test]

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use mysql_async::Error;
+use mysql_async::{DriverError, Error};
 use pool_core::driver::Reporter;
 use pool_core::verdict::Verdict;
 
-use crate::classify::{Classifier, command_timed_out};
+use crate::classify::{Classifier, command_timed_out, is_closed_here};
 use crate::sniff::Effect;
 
 /// Sees every statement that goes through the wrapper and every error that comes back.
@@ -31,6 +31,8 @@ pub(crate) struct Watch {
     pub(crate) poisoned: bool,
     /// The status flags cannot be trusted.
     pub(crate) unsure: bool,
+    /// A mistake of the caller was seen. The driver may have closed the connection over it.
+    pub(crate) mistaken: bool,
     /// The driver sends a ROLLBACK of its own before the next command.
     pub(crate) rollback_owed: bool,
     pub(crate) database_changed: bool,
@@ -51,6 +53,7 @@ impl Watch {
             asked_read_only: false,
             poisoned: false,
             unsure: false,
+            mistaken: false,
             rollback_owed: false,
             database_changed: false,
             tables_locked: false,
@@ -62,8 +65,14 @@ impl Watch {
     pub(crate) fn note(&mut self, error: &Error) -> Verdict {
         let forced = self.forced_read_only && self.read_only;
         let asked = self.asked_read_only || self.read_only;
-        let verdict = self.classifier.judge_statement(error, asked, forced);
+        let verdict = if self.mistaken && is_closed_here(error) {
+            // The echo of the mistake, no news about the host.
+            Verdict::ConnectionEnded
+        } else {
+            self.classifier.judge_statement(error, asked, forced)
+        };
         self.unsure = true;
+        self.mistaken |= matches!(error, Error::Driver(_)) && verdict == Verdict::Statement;
         // What follows on a connection that is over ("connection closed") is no news.
         if !verdict.keeps_connection() && !self.poisoned {
             self.poisoned = true;
@@ -192,6 +201,15 @@ mod tests {
         watch.note(&mysql_async::DriverError::ConnectionClosed.into());
         assert!(watch.poisoned);
         assert_eq!(seen(&reports), [Verdict::Demoted]);
+    }
+
+    #[test]
+    fn a_connection_closed_over_a_mistake_of_the_caller_says_nothing_about_the_host() {
+        let (mut watch, reports) = watch();
+        assert_eq!(watch.note(&DriverError::MixedParams.into()), Verdict::Statement);
+        let closed = DriverError::ConnectionClosed.into();
+        assert_eq!(watch.note(&closed), Verdict::ConnectionEnded);
+        assert_eq!(seen(&reports), [Verdict::ConnectionEnded]);
     }
 
     #[test]
