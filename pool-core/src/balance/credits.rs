@@ -11,6 +11,15 @@ pub(super) struct Credits {
     epoch: u64,
 }
 
+/// Whether credits are cut at every pick.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// They are not: what hosts earn and pay keeps them in bounds.
+    None,
+    /// To ± the sum of the eligible weights.
+    Sum,
+}
+
 #[derive(Clone, Copy, Debug, Default)]
 struct Slot {
     credit: i64,
@@ -19,62 +28,88 @@ struct Slot {
 }
 
 impl Credits {
-    /// Takes notice of the eligible hosts and returns the sum of their weights.
+    /// Picks the host with the largest credit among those that `before` puts first, the first of the list if
+    /// several are equal, and books it: everyone earns its weight, the picked one pays the sum. Hosts of
+    /// weight 0 are never picked.
+    ///
+    /// `before` is a strict order of hosts that does not look at credits. `bound` says whether the credits
+    /// are cut to ± the sum afterwards. Hosts that are not eligible are not touched.
+    #[inline]
+    pub(super) fn pick(
+        &mut self,
+        hosts: &[Candidate],
+        before: impl Fn(&Candidate, &Candidate) -> bool,
+        bound: Bound,
+    ) -> Option<HostId> {
+        let mut sum = 0;
+        let mut best: Option<(&Candidate, i64)> = None;
+        for host in hosts {
+            let Some(slot) = self.slots.get(host.id.index()) else {
+                self.admit(hosts);
+                return self.pick(hosts, before, bound);
+            };
+            if slot.weight != host.weight || slot.epoch != self.epoch {
+                self.admit(hosts);
+                return self.pick(hosts, before, bound);
+            }
+            sum += i64::from(host.weight);
+            let better = match best {
+                _ if host.weight == 0 => false,
+                None => true,
+                Some((best, most)) => {
+                    before(host, best) || slot.credit > most && !before(best, host)
+                }
+            };
+            if better {
+                best = Some((host, slot.credit));
+            }
+        }
+        let picked = best?.0.id;
+        for host in hosts {
+            if let Some(slot) = self.slots.get_mut(host.id.index()) {
+                slot.credit += i64::from(host.weight);
+                if bound == Bound::Sum {
+                    slot.credit = slot.credit.min(sum);
+                }
+            }
+        }
+        if let Some(slot) = self.slots.get_mut(picked.index()) {
+            // The picked host's credit before it paid may have been beyond the bound.
+            slot.credit = match (bound, best) {
+                (Bound::Sum, Some((host, credit))) => {
+                    (credit + i64::from(host.weight) - sum).clamp(-sum, sum)
+                }
+                _ => slot.credit - sum,
+            };
+        }
+        Some(picked)
+    }
+
+    /// Takes notice of new hosts and new weights.
     ///
     /// A new host starts at 0. If a weight or the membership changed since a host was last eligible, its
     /// credit is cut to ± the new sum: otherwise what it earned or owes under large weights would decide
-    /// alone for a long time under small ones. Hosts that are not eligible are not touched.
-    pub(super) fn admit(&mut self, hosts: &[Candidate]) -> i64 {
+    /// alone for a long time under small ones.
+    #[cold]
+    fn admit(&mut self, hosts: &[Candidate]) {
         let mut sum = 0;
-        let mut clamp = false;
         for host in hosts {
             sum += i64::from(host.weight);
             let index = host.id.index();
             if index >= self.slots.len() {
-                self.grow(index);
+                self.slots.resize(index + 1, Slot::default());
             }
             let slot = &mut self.slots[index];
             if slot.weight != host.weight {
                 slot.weight = host.weight;
                 self.epoch += 1;
             }
-            clamp |= slot.epoch != self.epoch;
         }
-        if clamp {
-            for host in hosts {
-                let slot = &mut self.slots[host.id.index()];
-                if slot.epoch != self.epoch {
-                    slot.epoch = self.epoch;
-                    slot.credit = slot.credit.clamp(-sum, sum);
-                }
-            }
-        }
-        sum
-    }
-
-    /// The credit of a host; 0 if it was never seen.
-    pub(super) fn of(&self, id: HostId) -> i64 {
-        self.slots.get(id.index()).map_or(0, |slot| slot.credit)
-    }
-
-    /// Books a pick: everyone earns its weight, the picked one pays `sum`. All of them were admitted.
-    pub(super) fn book(&mut self, hosts: &[Candidate], picked: HostId, sum: i64) {
         for host in hosts {
-            if let Some(slot) = self.slots.get_mut(host.id.index()) {
-                slot.credit += i64::from(host.weight);
-            }
-        }
-        if let Some(slot) = self.slots.get_mut(picked.index()) {
-            slot.credit -= sum;
-        }
-    }
-
-    /// As [`Credits::book`], and cuts every credit to ± `sum`.
-    pub(super) fn book_clamped(&mut self, hosts: &[Candidate], picked: HostId, sum: i64) {
-        for host in hosts {
-            if let Some(slot) = self.slots.get_mut(host.id.index()) {
-                let paid = if host.id == picked { sum } else { 0 };
-                slot.credit = (slot.credit + i64::from(host.weight) - paid).clamp(-sum, sum);
+            let slot = &mut self.slots[host.id.index()];
+            if slot.epoch != self.epoch {
+                slot.epoch = self.epoch;
+                slot.credit = slot.credit.clamp(-sum, sum);
             }
         }
     }
@@ -94,10 +129,5 @@ impl Credits {
             .filter(|(_, slot)| slot.weight > 0)
             .map(|(index, slot)| (HostId::new(index), slot.credit))
             .collect()
-    }
-
-    #[cold]
-    fn grow(&mut self, index: usize) {
-        self.slots.resize(index + 1, Slot::default());
     }
 }

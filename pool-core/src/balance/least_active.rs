@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::balance::credits::Credits;
-use crate::balance::{BalancePolicy, Candidate, Eligible, is_idler};
+use crate::balance::credits::{Bound, Credits};
+use crate::balance::{BalancePolicy, Eligible, is_idler};
 use crate::host::HostId;
 
 /// Fewest active leases per weight (`rds-read-weights`, load balancing by active requests; section 5 of the
@@ -39,25 +39,7 @@ impl LeastActive {
 
 impl BalancePolicy for LeastActive {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let hosts = eligible.hosts();
-        let mut credits = self.lock();
-        let sum = credits.admit(hosts);
-        let mut best: Option<(&Candidate, i64)> = None;
-        for host in hosts.iter().filter(|host| host.weight > 0) {
-            let credit = credits.of(host.id);
-            let better = match best {
-                None => true,
-                Some((least, most)) => {
-                    is_idler(host, least) || (!is_idler(least, host) && credit > most)
-                }
-            };
-            if better {
-                best = Some((host, credit));
-            }
-        }
-        let picked = best?.0.id;
-        credits.book_clamped(hosts, picked, sum);
-        Some(picked)
+        self.lock().pick(eligible.hosts(), is_idler, Bound::Sum)
     }
 
     fn forget(&self, host: HostId) {

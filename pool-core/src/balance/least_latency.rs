@@ -27,29 +27,36 @@ impl BalancePolicy for LeastLatency {
     }
 
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let mut best: Option<&Candidate> = None;
+        let mut best: Option<(&Candidate, Option<u64>)> = None;
         for host in eligible.hosts().iter().filter(|host| host.weight > 0) {
-            if best.is_none_or(|best| is_cheaper(host, best)) {
-                best = Some(host);
+            let cost = cost(host);
+            let better = match best {
+                None => true,
+                Some((best, least)) => match (cost, least) {
+                    (None, None) => is_idler(host, best),
+                    (None, Some(_)) => true,
+                    (Some(_), None) => false,
+                    // Cross-multiplied: cost per weight.
+                    (Some(cost), Some(least)) => {
+                        u128::from(cost) * u128::from(best.weight)
+                            < u128::from(least) * u128::from(host.weight)
+                    }
+                },
+            };
+            if better {
+                best = Some((host, cost));
             }
         }
-        best.map(|host| host.id)
+        best.map(|(host, _)| host.id)
     }
 }
 
-fn is_cheaper(a: &Candidate, b: &Candidate) -> bool {
-    match (a.latency, b.latency) {
-        (None, None) => is_idler(a, b),
-        (None, Some(_)) => true,
-        (Some(_), None) => false,
-        (Some(latency_a), Some(latency_b)) => {
-            // Nanoseconds of any sane latency × 2³² × 10⁴ stay far below 2¹²⁸.
-            let cost = |nanos: u128, host: &Candidate, other: &Candidate| {
-                nanos
-                    .saturating_mul(u128::from(host.active) + 1)
-                    .saturating_mul(u128::from(other.weight))
-            };
-            cost(latency_a.as_nanos(), a, b) < cost(latency_b.as_nanos(), b, a)
-        }
-    }
+/// Nanoseconds of latency × load; `None` while nothing was measured. Saturates far beyond any sane value.
+fn cost(host: &Candidate) -> Option<u64> {
+    let latency = host.latency?;
+    let nanos = latency
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(latency.subsec_nanos()));
+    Some(nanos.saturating_mul(u64::from(host.active) + 1))
 }

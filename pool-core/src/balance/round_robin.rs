@@ -29,8 +29,7 @@ impl BalancePolicy for RoundRobin {
         loop {
             let picked = after(last, eligible)?;
             let next = picked.index() as u64 + 1;
-            match self.last.compare_exchange_weak(last, next, Ordering::Relaxed, Ordering::Relaxed)
-            {
+            match self.last.compare_exchange(last, next, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(picked),
                 Err(seen) => last = seen,
             }

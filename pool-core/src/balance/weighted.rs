@@ -2,7 +2,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::balance::credits::Credits;
+use crate::balance::credits::{Bound, Credits};
 use crate::balance::{BalancePolicy, Eligible};
 use crate::host::HostId;
 
@@ -39,19 +39,7 @@ impl Weighted {
 
 impl BalancePolicy for Weighted {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let hosts = eligible.hosts();
-        let mut credits = self.lock();
-        let sum = credits.admit(hosts);
-        let mut best = None;
-        for host in hosts.iter().filter(|host| host.weight > 0) {
-            let credit = credits.of(host.id);
-            if best.is_none_or(|(_, most)| credit > most) {
-                best = Some((host.id, credit));
-            }
-        }
-        let (picked, _) = best?;
-        credits.book(hosts, picked, sum);
-        Some(picked)
+        self.lock().pick(eligible.hosts(), |_, _| false, Bound::None)
     }
 
     fn forget(&self, host: HostId) {

@@ -21,35 +21,29 @@ pub(super) struct Class {
     pub(super) is_set: bool,
 }
 
+impl Class {
+    fn new(kind: Kind) -> Self {
+        let effect = Effect::default();
+        Self { kind, effect, needs_host: false, acts_on_host: false, is_set: false }
+    }
+}
+
 /// Classifies a text. `read_functions` are names of functions, in lower case, that are as good as built-in
 /// ones. Linear in the length of the text; does not allocate.
 pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -> Class {
     let mut scanner = Scanner::new(sql, syntax, read_functions);
-    let mut class: Option<Class> = None;
-    let mut first = None;
-    let mut quiet = true;
-    while let Some(statement) = scanner.statement() {
+    let Some(first) = scanner.statement() else {
+        return Class::new(Kind::Empty);
+    };
+    let mut class = judge(&scanner, &first);
+    let mut quiet = class.kind.is_read();
+    let mut is_body = first.is_body;
+    while !is_body && let Some(statement) = scanner.statement() {
         let next = judge(&scanner, &statement);
         quiet &= next.kind.is_read();
-        class = Some(match class {
-            None => next,
-            Some(first) => merge(first, next),
-        });
-        first = first.or(Some(statement));
-        if statement.is_body {
-            break;
-        }
+        is_body = statement.is_body;
+        merge(&mut class, &next);
     }
-    let (Some(mut class), Some(first)) = (class, first) else {
-        let effect = Effect::default();
-        return Class {
-            kind: Kind::Empty,
-            effect,
-            needs_host: false,
-            acts_on_host: false,
-            is_set: false,
-        };
-    };
     if syntax.dialect() == Dialect::TSql && !quiet {
         // Conditions reach over `;`, so that effects are a matter of the whole text.
         tsql::effects(scanner.cursor(&first), &mut class.effect);
@@ -59,13 +53,11 @@ pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -
 
 fn judge(scanner: &Scanner<'_>, statement: &Statement) -> Class {
     let facts = statement.facts;
-    let mut class = Class {
-        kind: Kind::Unknown,
-        effect: Effect::default(),
-        needs_host: false,
-        acts_on_host: false,
-        is_set: statement.verb == Word::Set,
-    };
+    if statement.verb == Word::Select && facts == Facts::default() {
+        return Class::new(Kind::Select);
+    }
+    let mut class = Class::new(Kind::Unknown);
+    class.is_set = statement.verb == Word::Set;
     if statement.is_body {
         class.kind = if statement.verb == Word::Begin { Kind::Procedural } else { Kind::Ddl };
         class.effect.opaque = true;
@@ -131,22 +123,17 @@ pub(super) fn read_kind(facts: Facts) -> Kind {
     rules.into_iter().find(|(fact, _)| facts.has(*fact)).map_or(Kind::Select, |(_, kind)| kind)
 }
 
-/// Two statements of one text.
-fn merge(first: Class, next: Class) -> Class {
-    let mut effect = first.effect;
+/// Adds another statement of the same text.
+fn merge(class: &mut Class, next: &Class) {
     for change in next.effect.changes.iter() {
-        effect.changes.push(change);
+        class.effect.changes.push(change);
     }
     for pin in next.effect.changes.beyond().iter() {
-        effect.changes.push(Change::Begin(pin, 0));
+        class.effect.changes.push(Change::Begin(pin, 0));
     }
-    effect.opaque = true;
-    effect.leaves_insert_id |= next.effect.leaves_insert_id;
-    Class {
-        kind: Kind::MultiStatement,
-        effect,
-        needs_host: first.needs_host || next.needs_host,
-        acts_on_host: first.acts_on_host || next.acts_on_host,
-        is_set: first.is_set,
-    }
+    class.kind = Kind::MultiStatement;
+    class.effect.opaque = true;
+    class.effect.leaves_insert_id |= next.effect.leaves_insert_id;
+    class.needs_host |= next.needs_host;
+    class.acts_on_host |= next.acts_on_host;
 }

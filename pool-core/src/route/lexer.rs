@@ -94,8 +94,53 @@ pub struct Token {
     pub end: usize,
 }
 
-impl Token {
-    pub(super) const NONE: Self = Self { kind: TokenKind::End, start: 0, end: 0 };
+/// What is kept of a token that is over: its kind and its end, in one word.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Mark(u64);
+
+impl Mark {
+    pub(super) const NONE: Self = Self(TokenKind::End as u64);
+
+    #[inline]
+    pub(super) const fn new(kind: TokenKind, end: usize) -> Self {
+        Self((end as u64) << 8 | kind as u64)
+    }
+
+    pub(super) const fn is(self, kind: TokenKind) -> bool {
+        self.0 & 0xff == kind as u64
+    }
+
+    pub(super) const fn is_name(self) -> bool {
+        self.is(TokenKind::Word) || self.is(TokenKind::Quoted)
+    }
+
+    pub(super) const fn end(self) -> usize {
+        (self.0 >> 8) as usize
+    }
+}
+
+/// The two tokens before one. Commas count as [`TokenKind::Other`].
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trail {
+    pub(super) before: Mark,
+    pub(super) last: Mark,
+}
+
+impl Trail {
+    /// Moves on by one token.
+    #[inline]
+    pub(super) fn push(&mut self, kind: TokenKind, end: usize) {
+        self.before = self.last;
+        self.last = Mark::new(kind, end);
+    }
+}
+
+/// Per length of a word: a bit for each first letter.
+pub(super) type Letters = [u32; 17];
+
+/// The bit of a first letter, the same in both cases.
+pub(super) const fn letter(byte: u8) -> u32 {
+    1 << (byte & 31)
 }
 
 /// Reads tokens off a text.
@@ -186,7 +231,7 @@ impl<'s> Lexer<'s> {
                     TokenKind::Word
                 }
                 DIGIT => self.number(),
-                MARK => match self.mark(byte) {
+                MARK | NAME => match self.mark(byte) {
                     Some(kind) => kind,
                     None => continue,
                 },
@@ -213,19 +258,59 @@ impl<'s> Lexer<'s> {
         }
     }
 
-    #[inline]
-    fn word_end(&self, from: usize) -> usize {
+    /// Where the next token is looked for.
+    pub(super) fn offset(&self) -> usize {
+        self.at
+    }
+
+    /// Goes on at an offset that is outside of strings and comments, in the same version comment if any.
+    pub(super) fn advance(&mut self, at: usize) {
+        self.at = at;
+    }
+
+    /// Whether a version comment is open.
+    pub(super) fn in_version(&self) -> bool {
+        self.version_end.is_some()
+    }
+
+    /// The classes of bytes in this dialect.
+    pub(super) fn classes(&self) -> &'static [u8; 256] {
+        self.class
+    }
+
+    /// Where the word that ends at `last` begins.
+    pub(super) fn word_start(&self, trail: &Trail) -> usize {
+        let tsql = self.syntax.dialect == Dialect::TSql;
+        let mut at = trail.last.end();
+        while at > trail.before.end() {
+            let byte = self.bytes[at - 1];
+            let goes_on = match self.class[byte as usize] {
+                WORD | DIGIT | WIDE => true,
+                _ => tsql && matches!(byte, b'#' | b'@'),
+            };
+            if !goes_on {
+                break;
+            }
+            at -= 1;
+        }
+        at
+    }
+
+    /// Whether a word of ASCII letters that ends at `at` may go on there.
+    pub(super) fn word_goes_on(&self, at: usize) -> bool {
+        self.bytes.get(at).is_some_and(|byte| matches!(self.class[*byte as usize], WIDE | NAME))
+    }
+
+    /// The end of a word that goes on at `from` at the most.
+    pub(super) fn word_end(&self, from: usize) -> usize {
         let mut at = from;
         while let Some(&byte) = self.bytes.get(at) {
             match self.class[byte as usize] {
-                WORD | DIGIT => at += 1,
+                WORD | DIGIT | NAME => at += 1,
                 WIDE => match self.wide_blank(at) {
                     Some(_) => break,
                     None => at += 1,
                 },
-                MARK if matches!(byte, b'#' | b'@') && self.syntax.dialect == Dialect::TSql => {
-                    at += 1
-                }
                 _ => break,
             }
         }
@@ -512,18 +597,23 @@ fn is_blank_or_control(byte: Option<&u8>) -> bool {
     byte.is_none_or(|byte| byte.is_ascii_whitespace() || byte.is_ascii_control())
 }
 
-const BLANK: u8 = 0;
-const WORD: u8 = 1;
-const DIGIT: u8 = 2;
+// What may go on inside a word comes first.
+pub(super) const WORD: u8 = 0;
+pub(super) const DIGIT: u8 = 1;
+pub(super) const BLANK: u8 = 2;
 /// A byte of a character beyond ASCII.
-const WIDE: u8 = 3;
+pub(super) const WIDE: u8 = 3;
 /// Begins a string, a comment, a variable and the like.
-const MARK: u8 = 4;
-const OTHER: u8 = 5;
-const OPEN: u8 = 6;
-const CLOSE: u8 = 7;
-const COMMA: u8 = 8;
-const SEMICOLON: u8 = 9;
+pub(super) const MARK: u8 = 4;
+/// As [`MARK`], but goes on with a word: `#` and `@` in T-SQL.
+pub(super) const NAME: u8 = 5;
+pub(super) const OTHER: u8 = 6;
+pub(super) const OPEN: u8 = 7;
+pub(super) const CLOSE: u8 = 8;
+pub(super) const COMMA: u8 = 9;
+pub(super) const SEMICOLON: u8 = 10;
+/// No byte: the end of the text.
+pub(super) const END: u8 = 11;
 
 /// Tokens of one character, from class [`OTHER`] on.
 const SINGLE: [TokenKind; 5] =
@@ -542,6 +632,7 @@ const fn classes(dialect: Dialect) -> [u8; 256] {
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b'$' => WORD,
             b'0'..=b'9' => DIGIT,
             0x80.. => WIDE,
+            b'#' | b'@' if matches!(dialect, Dialect::TSql) => NAME,
             b'\'' | b'"' | b'`' | b'[' | b'-' | b'#' | b'/' | b'*' | b'@' | b'.' => MARK,
             b'(' => OPEN,
             b')' => CLOSE,

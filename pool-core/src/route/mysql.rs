@@ -8,18 +8,11 @@ use crate::route::words::Word;
 use crate::route::{Change, Effect, Kind, Needs, Pin};
 
 /// Whether the statement contains other statements (a routine, a block), so that a `;` inside ends nothing.
-pub(super) fn has_body<'s>(verb: Word, cursor: impl FnOnce() -> Cursor<'s>) -> bool {
+pub(super) fn has_body(verb: Word, mut cursor: Cursor<'_>) -> bool {
+    cursor.bump();
     match verb {
-        Word::Begin => {
-            let mut cursor = cursor();
-            cursor.bump();
-            cursor.is("not")
-        }
-        Word::Create | Word::Alter => {
-            let mut cursor = cursor();
-            cursor.bump();
-            matches!(object(&mut cursor), Object::Routine)
-        }
+        Word::Begin => cursor.is("not"),
+        Word::Alter | Word::Create => matches!(object(&mut cursor), Object::Routine),
         _ => false,
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::route::Dialect;
 use crate::route::functions::{BOTH, MYSQL as MYSQL_FUNCTIONS, TSQL as TSQL_FUNCTIONS};
+use crate::route::lexer::{Letters, letter};
 
 macro_rules! words {
     ($($variant:ident $text:literal)*) => {
@@ -96,6 +97,10 @@ const NOT_INSIDE_TSQL: &[Word] = &[
 /// The meaning of a word anywhere.
 #[inline]
 pub(super) fn word(text: &[u8]) -> Word {
+    if text.eq_ignore_ascii_case(b"select") {
+        // By far the most common one.
+        return Word::Select;
+    }
     if text.len() > LONGEST_KEY {
         return Word::Plain;
     }
@@ -113,18 +118,17 @@ pub(super) fn word(text: &[u8]) -> Word {
     }
 }
 
-/// The meaning of a word inside a read; [`Word::Plain`] for those that have none there.
-#[inline]
-pub(super) fn word_inside(text: &[u8], dialect: Dialect) -> Word {
-    let letters = match dialect {
+/// Which first letters a word with a meaning inside a read can have, by length: most words are settled by
+/// that.
+pub(super) fn letters_inside(dialect: Dialect) -> &'static Letters {
+    match dialect {
         Dialect::MySql => &MYSQL_LETTERS,
         Dialect::TSql => &TSQL_LETTERS,
-    };
-    // Most words are settled by their length and first letter.
-    let Some(mask) = letters.get(text.len()) else { return Word::Plain };
-    if mask & letter(text[0]) == 0 {
-        return Word::Plain;
     }
+}
+
+/// The meaning of a word inside a read; [`Word::Plain`] for those that have none there.
+pub(super) fn word_inside(text: &[u8], dialect: Dialect) -> Word {
     let word = word(text);
     let inside = match dialect {
         Dialect::MySql => INSIDE_MYSQL.contains(&word),
@@ -206,11 +210,11 @@ const fn calls(list: &[&str]) -> [u128; CALL_SLOTS] {
 }
 
 /// Per length of a word: the first letters that a meaning inside a read can have.
-static MYSQL_LETTERS: [u32; LONGEST_KEY + 1] = letters(Dialect::MySql);
-static TSQL_LETTERS: [u32; LONGEST_KEY + 1] = letters(Dialect::TSql);
+static MYSQL_LETTERS: Letters = letters_of(Dialect::MySql);
+static TSQL_LETTERS: Letters = letters_of(Dialect::TSql);
 
-const fn letters(dialect: Dialect) -> [u32; LONGEST_KEY + 1] {
-    let mut table = [0; LONGEST_KEY + 1];
+const fn letters_of(dialect: Dialect) -> Letters {
+    let mut table: Letters = [0; LONGEST_KEY + 1];
     let mut next = 0;
     while next < WORDS.len() {
         let (text, word) = WORDS[next];
@@ -235,10 +239,6 @@ const fn holds(list: &[Word], word: Word) -> bool {
         next += 1;
     }
     false
-}
-
-const fn letter(byte: u8) -> u32 {
-    1 << (byte & 31)
 }
 
 /// The lower-case bytes of a word of at most 16 bytes, as one number.
@@ -278,6 +278,7 @@ mod tests {
     fn inside_a_read_only_some_words_matter() {
         for text in ["update", "UPDATE", "Insert", "into", "lock", "share"] {
             assert_ne!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");
+            assert!(MYSQL_LETTERS[text.len()] & letter(text.as_bytes()[0]) != 0, "{text}");
         }
         for text in ["set", "begin", "use", "for_update", "updates", "commit"] {
             assert_eq!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");
