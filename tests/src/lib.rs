@@ -1,4 +1,18 @@
-//! Embedded clusters, fault proxy and scripted driver to test failover handling.
+//! A kit to test how an application behaves when its database fails.
+//!
+//! - [`mysql`]: a cluster of embedded servers that speak the MySQL protocol, with a switch for
+//!   every way a server can misbehave.
+//! - [`proxy`]: a TCP proxy that delays, stalls, resets and counts, in front of any server.
+//! - [`real`]: real servers, started for a test.
+//! - [`scripted`]: a driver without a server, whose every answer a test decides.
+//! - [`sql`]: the SQLite data set behind the embedded servers.
 
+pub mod mysql;
+pub mod proxy;
 pub mod real;
 pub mod scripted;
+pub mod sql;
+
+mod alive;
+mod background;
+mod port;
