@@ -56,6 +56,8 @@
 
 mod api;
 mod machine;
+mod running;
+mod state;
 mod walking;
 
 pub use self::api::{

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::FailoverPolicy;
-use super::api::{
-    Call, Carry, Command, Failure, Isolation, Job, Ran, Report, SessionOptions, Statement,
-};
+use super::api::{Call, Carry, Command, Failure, Isolation, Job, Ran, Report, SessionOptions};
+use super::running::ends_transaction;
 use super::walking::{After, Walk};
 use crate::access::AccessMode;
 use crate::host::HostId;
@@ -25,15 +24,15 @@ pub struct Logical {
 
     pub(super) asked: Option<AccessMode>,
     pub(super) mode: Option<AccessMode>,
-    autocommit: bool,
-    database: Option<Arc<str>>,
-    isolation: Option<Isolation>,
+    pub(super) autocommit: bool,
+    pub(super) database: Option<Arc<str>>,
+    pub(super) isolation: Option<Isolation>,
 
     pub(super) in_transaction: bool,
-    transaction_lost: bool,
+    pub(super) transaction_lost: bool,
     pub(super) left_at: Duration,
     pub(super) statements: u64,
-    ping_first: bool,
+    pub(super) ping_first: bool,
 
     pub(super) under_way: Option<UnderWay>,
 }
@@ -139,6 +138,9 @@ impl Logical {
         match self.link {
             Link::None => self.acquire(now, call, After::Run),
             Link::Lost => {
+                if matches!(call, Call::Begin | Call::Execute(_)) {
+                    self.count_statement();
+                }
                 let after = match call {
                     Call::Connect | Call::Rollback | Call::SetMode(_) => After::Run,
                     _ => After::Fail(Failure::Switched),
@@ -224,89 +226,6 @@ impl Logical {
         self.database = Some(database);
     }
 
-    /// The host of the current connection; `None` without one.
-    #[must_use]
-    pub fn host(&self) -> Option<HostId> {
-        self.current.filter(|_| self.link == Link::Up && self.closed == Closed::No)
-    }
-
-    /// The access mode on the current host, or the last one; `None` before the first connect.
-    #[must_use]
-    pub fn mode(&self) -> Option<AccessMode> {
-        self.mode
-    }
-
-    /// The last explicit wish for an access mode.
-    #[must_use]
-    pub fn asked_mode(&self) -> Option<AccessMode> {
-        self.asked
-    }
-
-    /// Whether each statement is a transaction of its own. Readable after closing as well.
-    #[must_use]
-    pub fn autocommit(&self) -> bool {
-        self.autocommit
-    }
-
-    /// The current database if the session changed it. Readable after closing as well.
-    #[must_use]
-    pub fn database(&self) -> Option<&str> {
-        self.database.as_deref()
-    }
-
-    /// The isolation level if the session set one. Readable after closing as well.
-    #[must_use]
-    pub fn isolation(&self) -> Option<Isolation> {
-        self.isolation
-    }
-
-    /// Grows with each physical connection, so that statements of an older one can be told apart.
-    #[must_use]
-    pub fn generation(&self) -> u64 {
-        self.generation
-    }
-
-    /// Whether a statement prepared on an older physical connection is to be prepared again
-    /// silently (automatic reconnection) instead of being refused.
-    #[must_use]
-    pub fn keeps_statements(&self) -> bool {
-        self.reconnects()
-    }
-
-    /// Whether a transaction is open.
-    #[must_use]
-    pub fn in_transaction(&self) -> bool {
-        self.in_transaction
-    }
-
-    /// Whether statements are refused until a rollback acknowledges that the transaction is gone.
-    #[must_use]
-    pub fn transaction_lost(&self) -> bool {
-        self.transaction_lost
-    }
-
-    /// Whether it is closed, by the caller or because no host was reachable.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.closed != Closed::No
-    }
-
-    /// Statements that secondaries served since the source was left.
-    #[must_use]
-    pub fn statements_on_secondaries(&self) -> u64 {
-        if self.on_secondary() { self.statements } else { 0 }
-    }
-
-    /// Whether a return to the source is due.
-    #[must_use]
-    pub fn return_due(&self, now: Duration) -> bool {
-        self.on_secondary()
-            && self
-                .policy
-                .return_rule()
-                .is_some_and(|rule| rule.due(now.saturating_sub(self.left_at), self.statements))
-    }
-
     pub(super) fn source(&self) -> Option<HostId> {
         self.hosts.first().copied()
     }
@@ -329,142 +248,6 @@ impl Logical {
             mode: self.policy.mode_on(self.source() == Some(host), self.asked, self.mode),
         }
     }
-
-    /// Runs the call on the connection that is there.
-    pub(super) fn run(&mut self, now: Duration, call: Call) -> Command {
-        let job = match &call {
-            Call::Close | Call::Connect => return Command::Done(Ok(())),
-            Call::Begin | Call::Execute(_) => {
-                if self.on_secondary() {
-                    self.statements += 1;
-                }
-                if call == Call::Begin { Job::Begin } else { Job::Statement }
-            }
-            Call::Commit => Job::Commit,
-            Call::Rollback if self.transaction_lost => {
-                // The server rolled back long ago: this only acknowledges it.
-                self.transaction_lost = false;
-                return self.finish(now, call, Ok(()));
-            }
-            Call::Rollback => Job::Rollback,
-            Call::SetAutocommit(on) if *on == self.autocommit => {
-                return self.finish(now, call, Ok(()));
-            }
-            Call::SetAutocommit(on) => Job::SetAutocommit(*on),
-            Call::SetDatabase(name) => Job::SetDatabase(Arc::clone(name)),
-            Call::SetIsolation(level) => Job::SetIsolation(*level),
-            Call::SetMode(_) => {
-                let mode = self.policy.mode_on(!self.on_secondary(), self.asked, self.mode);
-                if self.mode == Some(mode) {
-                    return self.finish(now, call, Ok(()));
-                }
-                Job::SetMode(mode)
-            }
-        };
-        self.under_way = Some(UnderWay { call, phase: Phase::Run });
-        Command::Run(job)
-    }
-
-    /// The call is over; where it ended a transaction, the source may be tried first.
-    pub(super) fn finish(
-        &mut self,
-        now: Duration,
-        call: Call,
-        result: Result<(), Failure>,
-    ) -> Command {
-        let boundary = self.autocommit || matches!(call, Call::Commit | Call::Rollback);
-        if boundary && !self.in_transaction && !self.transaction_lost && self.return_due(now) {
-            return self.try_source(now, call, result);
-        }
-        Command::Done(result)
-    }
-
-    fn close(&mut self) -> Command {
-        self.closed = Closed::Explicit;
-        self.in_transaction = false;
-        let open = self.link == Link::Up;
-        self.link = Link::None;
-        if open { Command::Close } else { Command::Done(Ok(())) }
-    }
-
-    fn ran(&mut self, now: Duration, call: Call, ran: Ran) -> Command {
-        match ran {
-            Ran::Done { in_transaction } => {
-                self.in_transaction = in_transaction;
-                match &call {
-                    Call::Commit | Call::Rollback => {
-                        self.ping_first |= self.reconnects() && self.options.reconnect_at_tx_end;
-                    }
-                    Call::SetAutocommit(on) => self.autocommit = *on,
-                    Call::SetDatabase(name) => self.database = Some(Arc::clone(name)),
-                    Call::SetIsolation(level) => self.isolation = Some(*level),
-                    Call::SetMode(_) => {
-                        let on_source = !self.on_secondary();
-                        self.mode = Some(self.policy.mode_on(on_source, self.asked, self.mode));
-                    }
-                    Call::Begin | Call::Close | Call::Connect | Call::Execute(_) => {}
-                }
-                self.finish(now, call, Ok(()))
-            }
-            Ran::Refused => self.finish(now, call, Err(Failure::Statement)),
-            Ran::NotWritable if self.leaves_demoted_source() => {
-                self.transaction_lost = self.in_transaction;
-                self.lose(now, call, Failure::NotWritable)
-            }
-            Ran::NotWritable => self.finish(now, call, Err(Failure::NotWritable)),
-            Ran::Lost { maybe_executed } => {
-                let failure = self.failure_of_lost(&call, maybe_executed);
-                self.transaction_lost = failure == Failure::TransactionLost;
-                self.lose(now, call, failure)
-            }
-        }
-    }
-
-    /// Looks for another connection and fails the call with `failure` once there is one.
-    fn lose(&mut self, now: Duration, call: Call, failure: Failure) -> Command {
-        self.in_transaction = false;
-        self.link = Link::Lost;
-        self.ping_first |= self.reconnects() && !self.options.reconnect_at_tx_end;
-        self.acquire(now, call, After::Fail(failure))
-    }
-
-    /// What the caller must assume about a call whose link broke.
-    fn failure_of_lost(&self, call: &Call, maybe_executed: bool) -> Failure {
-        let ends = ends_transaction(call);
-        if ends && maybe_executed && (self.in_transaction || matches!(call, Call::Execute(_))) {
-            return Failure::OutcomeUnknown;
-        }
-        if self.in_transaction {
-            // Whatever ran inside it is rolled back with it.
-            return if *call == Call::Rollback {
-                Failure::Switched
-            } else {
-                Failure::TransactionLost
-            };
-        }
-        let alone = self.autocommit && matches!(call, Call::Execute(_));
-        if alone && maybe_executed { Failure::OutcomeUnknown } else { Failure::Switched }
-    }
-
-    /// A source that takes no writes although it should is left as a dead one is. Where no host is
-    /// the one to return to (a mirrored pair), each of them is such a source.
-    fn leaves_demoted_source(&self) -> bool {
-        self.policy.leaves_demoted()
-            && (!self.on_secondary() || self.policy.return_rule().is_none())
-            && self.mode == Some(AccessMode::ReadWrite)
-            && self.hosts.len() > 1
-    }
-
-    fn reconnects(&self) -> bool {
-        self.options.auto_reconnect || self.options.auto_reconnect_for_pools
-    }
-
-    fn pings_before(&self, call: &Call) -> bool {
-        self.ping_first
-            && !self.in_transaction
-            && matches!(call, Call::Begin | Call::Execute(_))
-            && (self.autocommit || self.options.auto_reconnect_for_pools)
-    }
 }
 
 impl fmt::Debug for Logical {
@@ -480,15 +263,4 @@ impl fmt::Debug for Logical {
             .field("transaction_lost", &self.transaction_lost)
             .finish_non_exhaustive()
     }
-}
-
-/// Whether the call may commit what is open. `BEGIN` does so in MySQL.
-fn ends_transaction(call: &Call) -> bool {
-    matches!(
-        call,
-        Call::Begin
-            | Call::Commit
-            | Call::SetAutocommit(true)
-            | Call::Execute(Statement::EndsTransaction)
-    )
 }

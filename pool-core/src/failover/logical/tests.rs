@@ -1,6 +1,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod cases;
+mod model;
 mod rules;
 
 use std::sync::Arc;
