@@ -251,8 +251,7 @@ fn the_return_conditions_are_looked_up_live_during_the_walk() {
 }
 
 #[test]
-fn a_failed_first_try_of_the_source_starts_the_interval_anew() {
-    // Due after 3 s: the source is tried first, and for the next 3 s it is jumped over again.
+fn a_due_source_is_tried_first_and_again_at_the_end_of_the_turn() {
     let policy = |limit| {
         Cycling::builder()
             .retries_all_down(limit)

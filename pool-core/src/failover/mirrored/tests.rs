@@ -272,6 +272,25 @@ fn a_round_without_delay_still_uses_up_its_place() {
 }
 
 #[test]
+fn one_early_end_on_either_side_is_enough_for_a_delay() {
+    for (a, b) in [(HostState::Down, HostState::Hang), (HostState::Hang, HostState::Down)] {
+        let mut world = pair(a, b);
+        world.walk_from(&Mirrored::default(), None);
+        assert_eq!(timeline(&world)[2].0, 1_300, "{a} {b}");
+    }
+}
+
+#[test]
+fn a_delay_that_would_use_up_all_the_time_left_is_not_slept() {
+    // Round 5 starts at 1.5 s; exactly the second of its delay would be left.
+    let policy = Mirrored::builder().login_timeout(2_500 * MS).build().unwrap();
+    let mut world = pair(HostState::Down, HostState::Down);
+    let end = world.walk_from(&policy, None);
+    assert_eq!(world.attempts().len(), 10);
+    assert_eq!((world.now(), end), (1_500 * MS, TIMED_OUT));
+}
+
+#[test]
 fn an_early_end_is_decided_by_what_ended_the_attempt_not_by_the_clock() {
     let hosts = pair(HostState::Up, HostState::Up).views();
     let view = View { hosts: &hosts, current: None, left_source_at: None, statements: 0 };
