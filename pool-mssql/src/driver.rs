@@ -14,7 +14,7 @@ use crate::classify::{self, Phase};
 use crate::conn::{Conn, Parts};
 use crate::dial::Dial;
 use crate::error::{Error, Stage};
-use crate::login::{LoggedIn, Login};
+use crate::login::{As, LoggedIn, Login};
 use crate::options::{
     Encrypt, LEARNED_PARTNER, MsSqlOptions, PartnerSource, ReadIntent, ResetMode, RoleProbe,
 };
@@ -95,27 +95,38 @@ impl MsSql {
         Ok(Address::from_host_parts(host.address(), host.port()))
     }
 
-    fn read_only(&self, request: &ConnectRequest<'_>) -> bool {
+    fn as_what(&self, request: &ConnectRequest<'_>) -> As {
+        let options = &self.0.options;
         let secondary = request.host.role() != Role::Source;
-        match (self.0.options.read_intent, request.access) {
-            (ReadIntent::Always, _) => true,
-            (ReadIntent::ForReads, Access::Read | Access::Host(_)) => secondary,
-            _ => false,
+        match (options.read_intent, request.access) {
+            (ReadIntent::Always, _) => As { read_only: true, follows: true },
+            // A replica that is dialled itself must not turn out to be another one.
+            (ReadIntent::ForReads, Access::Read | Access::Host(_)) if secondary => {
+                As { read_only: true, follows: options.replicas.is_empty() }
+            }
+            _ => As { read_only: false, follows: true },
         }
     }
 
     async fn open(&self, request: &ConnectRequest<'_>) -> Result<Conn, Error> {
         let side = self.side(request.host);
         let target = self.target(request.host, side)?;
-        let read_only = self.read_only(request);
-        let found = self.0.login.run(&target, read_only, request.deadline).await?;
-        let mut conn = self.wrap(found, request, side, read_only);
+        let mut as_what = self.as_what(request);
+        let found = match self.0.login.run(&target, as_what, request.deadline).await {
+            // Only a primary sends read intent away: the replica was promoted, and is to be seen so.
+            Err(Error::Login { error: tiberius::error::Error::Routing { .. }, .. }) => {
+                as_what = As { read_only: false, follows: true };
+                self.0.login.run(&target, as_what, request.deadline).await
+            }
+            other => other,
+        }?;
+        let mut conn = self.wrap(found, request, side, as_what.read_only);
         if let Some(side) = side
             && !self.accept(&mut conn, side, &target, request.deadline).await?
         {
             // The question about the partner cost the connection, but the login was good.
-            let found = self.0.login.run(&target, read_only, request.deadline).await?;
-            conn = self.wrap(found, request, Some(side), read_only);
+            let found = self.0.login.run(&target, as_what, request.deadline).await?;
+            conn = self.wrap(found, request, Some(side), as_what.read_only);
         }
         if request.access == Access::Write
             && let (Some(side), Some(pair)) = (side, &self.0.pair)

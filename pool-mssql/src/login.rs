@@ -17,6 +17,13 @@ const MAX_REDIRECTS: u8 = 10;
 /// callers without a pool; it fires a little later, or the two would race.
 const GRACE: Duration = Duration::from_millis(100);
 
+/// What a login declares, and whether it lets itself be sent on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct As {
+    pub(crate) read_only: bool,
+    pub(crate) follows: bool,
+}
+
 /// A finished login.
 pub(crate) struct LoggedIn {
     pub(crate) client: Client,
@@ -35,20 +42,19 @@ pub(crate) struct Login {
 }
 
 impl Login {
-    /// Logs in at `target` or wherever it sends us.
+    /// Logs in at `target`, or wherever it sends us if redirects are followed.
     ///
     /// Cancellation safety: dropping the future closes the connection; the server ends the session.
     pub(crate) async fn run(
         &self,
         target: &Address,
-        read_only: bool,
+        as_what: As,
         deadline: Instant,
     ) -> Result<LoggedIn, Error> {
         let started = Instant::now();
         let limit = deadline.checked_add(GRACE).unwrap_or(deadline);
         let mut progress = Progress { stage: Stage::Dial, server: target.clone() };
-        let result =
-            timeout_at(limit, self.follow(target, read_only, deadline, &mut progress)).await;
+        let result = timeout_at(limit, self.follow(target, as_what, deadline, &mut progress)).await;
         result.unwrap_or_else(|_| {
             Err(Error::TimedOut {
                 target: progress.server.to_string(),
@@ -61,7 +67,7 @@ impl Login {
     async fn follow(
         &self,
         target: &Address,
-        read_only: bool,
+        as_what: As,
         deadline: Instant,
         progress: &mut Progress,
     ) -> Result<LoggedIn, Error> {
@@ -72,9 +78,9 @@ impl Login {
             let stream = stream.map_err(|error| routed(error, hops))?;
             progress.stage = Stage::Login;
             let socket = stream.socket();
-            match Client::connect(self.config_for(&server, read_only), stream).await {
+            match Client::connect(self.config_for(&server, as_what.read_only), stream).await {
                 Ok(client) => return Ok(LoggedIn { client, socket, server, hops }),
-                Err(tiberius::error::Error::Routing { host, port }) => {
+                Err(tiberius::error::Error::Routing { host, port }) if as_what.follows => {
                     let bad = |reason| Error::BadRedirect { target: server.to_string(), reason };
                     let next = Address::routed(&host, port).map_err(bad)?;
                     if hops == MAX_REDIRECTS {
