@@ -9,6 +9,7 @@
 
 pub mod mysql;
 pub mod proxy;
+pub mod mssql;
 pub mod real;
 pub mod scripted;
 pub mod sql;
