@@ -29,6 +29,8 @@ pub mod pool;
 #[cfg(feature = "runtime")]
 mod read;
 pub mod route;
+#[cfg(feature = "runtime")]
+pub mod session;
 pub mod slots;
 pub mod status;
 pub mod verdict;

@@ -15,6 +15,7 @@ mod pool;
 mod queryable;
 mod role;
 mod secret;
+mod session;
 mod sniff;
 #[cfg(feature = "srv")]
 pub mod srv;
@@ -34,6 +35,7 @@ pub use driver::{DEFAULT_MAX_ALLOWED_PACKET, DEFAULT_UPKEEP_TIMEOUT, MySql, Read
 pub use options::MySqlOptions;
 pub use pool::{Lease, OpenError, Pool};
 pub use role::{LagSource, RoleCheck};
+pub use session::{Failed, Prepared, Session};
 pub use tidy::ResetMode;
 pub use tls::TlsMode;
 pub use transaction::Transaction;

@@ -242,6 +242,8 @@ pub enum Failure {
     /// The link was lost and the session is on another host, or on a new connection; **whether the
     /// statement ran, or the transaction was committed, is unknown**.
     OutcomeUnknown,
+    /// The prepared statement belongs to a connection of before; prepare it again. It did not run.
+    StaleStatement,
     /// The statement failed by itself; the session is as it was.
     Statement,
     /// The link was lost and the session is on another host, or on a new connection; the statement
@@ -261,6 +263,7 @@ impl Failure {
             Self::FailoverFailed(_) => "FailoverFailed",
             Self::NotWritable => "NotWritable",
             Self::OutcomeUnknown => "OutcomeUnknown",
+            Self::StaleStatement => "StaleStatement",
             Self::Statement => "Statement",
             Self::Switched => "Switched",
             Self::TransactionLost => "TransactionLost",
@@ -287,6 +290,7 @@ impl fmt::Display for Failure {
             Self::OutcomeUnknown => {
                 "the link was lost and the session switched; whether the work was done is unknown"
             }
+            Self::StaleStatement => "the statement was prepared on a connection that is gone",
             Self::Statement => "the statement failed",
             Self::Switched => "the link was lost and the session switched; the work was not done",
             Self::TransactionLost => "the transaction was lost with its link; roll back to go on",

@@ -1,0 +1,250 @@
+//! The logical connection for MySQL: text and prepared statements over a session that survives its host.
+
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use mysql_async::prelude::{FromRow, Queryable};
+use mysql_async::{Error, Params};
+use pool_core::access::AccessMode;
+use pool_core::failover::{Carry, Failure, Isolation, Job, SessionOptions, Statement};
+use pool_core::session::{SessionDriver, SessionError};
+
+use crate::conn::Conn;
+use crate::driver::MySql;
+use crate::pool::Pool;
+
+/// The error of a call on a [`Session`].
+pub type Failed = SessionError<Error>;
+
+/// One logical connection (Connector/J: a server failover connection).
+///
+/// It goes to the first host, moves to a secondary when the link breaks, and returns at a transaction
+/// boundary when the policy's rule says so. The error that caused a switch is always returned. Transactions,
+/// access mode, autocommit, database and isolation level are set by methods
+/// (from [`pool_core::session::Session`], to which this dereferences), so that they follow the session;
+/// user variables, temporary tables, locks and prepared statements do not.
+///
+/// With `autoReconnect` old prepared statements stay usable after a switch. **That is not
+/// recommended**: a statement may then run on a read-only secondary, or after its transaction
+/// has vanished, without the caller noticing (`connectorj-server-failover`, seamless reconnection).
+pub struct Session {
+    inner: pool_core::session::Session<MySql>,
+}
+
+/// A prepared statement of one physical connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prepared {
+    sql: Arc<str>,
+    generation: u64,
+}
+
+impl Session {
+    /// Opens a logical connection on `pool`. It connects on first use.
+    #[must_use]
+    pub fn new(pool: &Pool, options: SessionOptions) -> Self {
+        Self { inner: pool.session(options) }
+    }
+
+    /// Runs a text statement and returns its rows.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn query<T>(&mut self, sql: &str) -> Result<Vec<T>, Failed>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let text = sql.to_owned();
+        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query(text))).await
+    }
+
+    /// Runs a text statement and returns its first row.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn query_first<T>(&mut self, sql: &str) -> Result<Option<T>, Failed>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let text = sql.to_owned();
+        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query_first(text))).await
+    }
+
+    /// Runs a text statement and drops its rows.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn query_drop(&mut self, sql: &str) -> Result<(), Failed> {
+        let text = sql.to_owned();
+        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query_drop(text))).await
+    }
+
+    /// Runs a statement with parameters (prepared on first use, cached per connection).
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn exec<T>(
+        &mut self,
+        sql: &str,
+        params: impl Into<Params> + Send,
+    ) -> Result<Vec<T>, Failed>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let (text, params) = (sql.to_owned(), params.into());
+        self.inner.execute(kind(sql), move |conn| Box::pin(conn.exec(text, params))).await
+    }
+
+    /// Runs a statement with parameters and drops its rows.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn exec_drop(
+        &mut self,
+        sql: &str,
+        params: impl Into<Params> + Send,
+    ) -> Result<(), Failed> {
+        let (text, params) = (sql.to_owned(), params.into());
+        self.inner.execute(kind(sql), move |conn| Box::pin(conn.exec_drop(text, params))).await
+    }
+
+    /// Prepares a statement on the current connection.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn prepare(&mut self, sql: &str) -> Result<Prepared, Failed> {
+        let text = sql.to_owned();
+        self.inner
+            .execute(Statement::Plain, move |conn| {
+                Box::pin(async move { conn.prep(text).await.map(|_| ()) })
+            })
+            .await?;
+        Ok(Prepared { sql: sql.into(), generation: self.inner.state().generation() })
+    }
+
+    /// Runs a prepared statement.
+    ///
+    /// # Errors
+    ///
+    /// [`Failure::StaleStatement`] if it was prepared on a connection that is gone; otherwise see
+    /// [`Failure`].
+    pub async fn run<T>(
+        &mut self,
+        prepared: &Prepared,
+        params: impl Into<Params> + Send,
+    ) -> Result<Vec<T>, Failed>
+    where
+        T: FromRow + Send + 'static,
+    {
+        let state = self.inner.state();
+        if state.generation() != prepared.generation && !state.keeps_statements() {
+            return Err(self.inner.refuse(Failure::StaleStatement));
+        }
+        self.exec(&prepared.sql, params).await
+    }
+}
+
+impl Deref for Session {
+    type Target = pool_core::session::Session<MySql>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.inner
+    }
+}
+
+impl DerefMut for Session {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.inner
+    }
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.fmt(f)
+    }
+}
+
+impl SessionDriver for MySql {
+    async fn carry(&self, conn: &mut Conn, carry: &Carry) -> Result<(), Error> {
+        if conn.autocommit() != Some(carry.autocommit) {
+            conn.query_drop(set_autocommit(carry.autocommit)).await?;
+        }
+        if let Some(level) = carry.isolation {
+            conn.query_drop(set_isolation(level)).await?;
+        }
+        if let Some(database) = &carry.database {
+            conn.query_drop(use_database(database)).await?;
+        }
+        conn.set_read_only(carry.mode == AccessMode::ReadOnly).await
+    }
+
+    async fn perform(&self, conn: &mut Conn, job: &Job) -> Result<(), Error> {
+        match job {
+            Job::Begin => conn.query_drop("START TRANSACTION").await,
+            Job::Commit => conn.query_drop("COMMIT").await,
+            Job::Rollback => conn.query_drop("ROLLBACK").await,
+            Job::SetAutocommit(on) => conn.query_drop(set_autocommit(*on)).await,
+            Job::SetDatabase(name) => conn.query_drop(use_database(name)).await,
+            Job::SetIsolation(level) => conn.query_drop(set_isolation(*level)).await,
+            Job::SetMode(mode) => conn.set_read_only(*mode == AccessMode::ReadOnly).await,
+            _ => Queryable::ping(conn).await,
+        }
+    }
+
+    fn in_transaction(&self, conn: &Conn) -> Option<bool> {
+        conn.in_transaction()
+    }
+}
+
+fn set_autocommit(on: bool) -> &'static str {
+    if on { "SET autocommit=1" } else { "SET autocommit=0" }
+}
+
+fn set_isolation(level: Isolation) -> String {
+    format!("SET SESSION TRANSACTION ISOLATION LEVEL {}", level.as_sql())
+}
+
+fn use_database(name: &str) -> String {
+    format!("USE `{}`", name.replace('`', "``"))
+}
+
+/// Whether a text may end the transaction that it runs in. Only first words that cannot are `Plain`; a
+/// text of several statements might.
+fn kind(sql: &str) -> Statement {
+    const PLAIN: [&str; 8] =
+        ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "SHOW", "WITH", "DO"];
+    let text = sql.trim();
+    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
+    let plain = PLAIN.iter().any(|plain| plain.eq_ignore_ascii_case(word));
+    let single = !text.trim_end_matches(';').contains(';');
+    if plain && single { Statement::Plain } else { Statement::EndsTransaction }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_single_statements_with_a_harmless_first_word_stay_in_the_transaction() {
+        for sql in
+            ["select 1", " INSERT INTO t VALUES (1);", "with x as (select 1) select * from x"]
+        {
+            assert_eq!(kind(sql), Statement::Plain, "{sql}");
+        }
+        for sql in ["COMMIT", "select 1; commit", "CREATE TABLE t (a INT)", "", "/* x */ select 1"]
+        {
+            assert_eq!(kind(sql), Statement::EndsTransaction, "{sql}");
+        }
+    }
+
+    #[test]
+    fn a_database_name_cannot_break_out_of_its_quotes() {
+        assert_eq!(use_database("a`b"), "USE `a``b`");
+    }
+}
