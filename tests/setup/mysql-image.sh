@@ -82,5 +82,7 @@ else
     fi
     docker commit "$container" "$image" >/dev/null
 fi
+# For programs that run without tests/run and its environment.
+docker tag "$image" pool-tests/mysql:latest
 docker run --rm --network none --entrypoint mysqld "$image" --version
 echo "$image" >"$logs/mysql-image"

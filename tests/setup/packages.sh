@@ -1,6 +1,8 @@
-# packages.sh GROUP...: installs the Debian packages that are missing. Groups: build, servers.
+# packages.sh LOGS GROUP...: installs the Debian packages that are missing. Groups: build, servers.
 set -euo pipefail
 
+log=$1/packages.log
+shift
 missing=()
 
 # want PACKAGE COMMAND...: unless every command is there already, however it was installed.
@@ -50,4 +52,9 @@ if [ "$(id -u)" -ne 0 ]; then
 fi
 # A source of the machine that does not answer need not be one that has these packages.
 "${as_root[@]}" apt-get update -qq || echo "apt-get update failed; going on with the lists there are"
-"${as_root[@]}" apt-get install -y -qq --no-install-recommends "${missing[@]}"
+echo "installing, log in $log"
+if ! "${as_root[@]}" apt-get install -y -q --no-install-recommends -o Dpkg::Use-Pty=0 \
+    "${missing[@]}" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    exit 1
+fi

@@ -94,6 +94,12 @@ async fn pauses<S: Server>(cluster: &Cluster<S>) {
     assert!(timeout(SILENCE, connect(host)).await.is_err());
     host.unpause().await.unwrap();
     assert_eq!(timeout(STARTUP, query).await.unwrap().unwrap(), Some(7));
+
+    host.pause().await.unwrap();
+    host.kill().await.unwrap();
+    assert!(connect(host).await.is_err());
+    host.start().await.unwrap();
+    host.wait_until_up(STARTUP).await.unwrap();
 }
 
 /// A delayed replica shows a row no earlier than it was told to.
@@ -181,6 +187,21 @@ async fn mysql_cluster_is_gone_after_a_panic() {
     let (name, port) = told.await.unwrap();
     let docker = testcontainers::core::client::docker_client_instance().await.unwrap();
     assert!(docker.inspect_container(&name, None).await.is_err());
+    assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
+}
+
+/// Without any runtime around the drop, as at the end of a synchronous `main`.
+#[test]
+fn mysql_cluster_can_be_dropped_outside_a_runtime() {
+    if !real::mysql_available() {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let _turn = runtime.block_on(real::exclusive());
+    let cluster = runtime.block_on(MySqlCluster::start(0)).unwrap();
+    let port = cluster.host(0).port();
+    drop(runtime);
+    drop(cluster);
     assert!(TcpListener::bind(("127.0.0.1", port)).is_ok());
 }
 

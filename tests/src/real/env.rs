@@ -6,9 +6,15 @@ use std::path::PathBuf;
 
 use tokio::sync::{Mutex, MutexGuard};
 
+use super::{Error, docker};
+
 const REAL: &str = "POOL_TESTS_REAL";
 const MYSQL_IMAGE: &str = "POOL_TESTS_MYSQL_IMAGE";
 const MARIADBD: &str = "POOL_TESTS_MARIADBD";
+
+/// What `tests/setup/mysql-image.sh` made last on this machine.
+const PREPARED: &str = "pool-tests/mysql:latest";
+const OFFICIAL: &str = "mysql:8.4";
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
@@ -34,8 +40,13 @@ pub async fn exclusive() -> MutexGuard<'static, ()> {
 }
 
 /// Name and tag of the MySQL image.
-pub(super) fn mysql_image() -> (String, String) {
-    split_tag(&std::env::var(MYSQL_IMAGE).unwrap_or_else(|_| "mysql:8.4".into()))
+pub(super) async fn mysql_image() -> Result<(String, String), Error> {
+    if let Ok(image) = std::env::var(MYSQL_IMAGE) {
+        return Ok(split_tag(&image));
+    }
+    let docker = docker::client().await?;
+    let prepared = docker.inspect_image(PREPARED).await.is_ok();
+    Ok(split_tag(if prepared { PREPARED } else { OFFICIAL }))
 }
 
 /// The MariaDB server.

@@ -6,7 +6,7 @@
 //! | variable | meaning |
 //! |---|---|
 //! | `POOL_TESTS_REAL` | `1`: real servers are wanted, so a test that cannot start one fails |
-//! | `POOL_TESTS_MYSQL_IMAGE` | image for MySQL. Defaults to `mysql:8.4`; `tests/run` names a copy that carries a data directory, which starts faster |
+//! | `POOL_TESTS_MYSQL_IMAGE` | image for MySQL. Defaults to the one that `tests/run` made last on this machine, which carries a data directory and so starts faster, and without one to `mysql:8.4` |
 //! | `POOL_TESTS_MARIADBD` | path of the MariaDB server. Defaults to `/usr/sbin/mariadbd` |
 //!
 //! Without `POOL_TESTS_REAL` a test skips, loudly. A test of real servers starts like this:

@@ -1,6 +1,7 @@
 //! MySQL in containers: a source and replicas with GTID replication.
 
 use std::collections::HashMap;
+use std::mem::ManuallyDrop;
 use std::time::Duration;
 
 use testcontainers::bollard::models::{
@@ -34,10 +35,12 @@ impl Cluster<MySqlHost> {
     /// When the container daemon or a server does not do its part.
     pub async fn start(replicas: usize) -> Result<Self, Error> {
         let network = Network::create().await?;
+        let image = env::mysql_image().await?;
         let mut starting = JoinSet::new();
         for index in 0..=replicas {
             starting.spawn(MySqlHost::create(
                 index,
+                image.clone(),
                 network.name().to_string(),
                 network.labels(),
                 port::free()?,
@@ -72,17 +75,19 @@ pub struct MySqlHost {
     index: usize,
     network: String,
     port: u16,
-    container: ContainerAsync<GenericImage>,
+    /// Its own drop would need a runtime and take one container after the other: the network
+    /// removes them all at once, wherever it is dropped.
+    container: ManuallyDrop<ContainerAsync<GenericImage>>,
 }
 
 impl MySqlHost {
     async fn create(
         index: usize,
+        (image, tag): (String, String),
         network: String,
         labels: HashMap<String, String>,
         port: u16,
     ) -> Result<Self, Error> {
-        let (image, tag) = env::mysql_image();
         let mut command = vec!["-c".to_string(), SERVER_SCRIPT.into(), "mysql-server".into()];
         command.extend(options(index));
         let request = GenericImage::new(image, tag)
@@ -105,7 +110,7 @@ impl MySqlHost {
             });
         let container =
             request.start().await.map_err(Error::doing(format!("start MySQL host {index}")))?;
-        Ok(Self { index, network, port, container })
+        Ok(Self { index, network, port, container: ManuallyDrop::new(container) })
     }
 
     /// The host's place in the cluster: 0 is the source.
