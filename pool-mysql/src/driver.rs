@@ -19,7 +19,6 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::classify::{Classifier, command_timed_out, connect_timed_out};
 use crate::conn::{Conn, session_access};
-use crate::dial::Dial;
 use crate::peek::peek;
 use crate::role::{LagSource, Prober, RoleCheck, configured_role};
 use crate::tidy::{self, ResetMode};
@@ -57,7 +56,6 @@ pub struct MySql {
     base: OptsBuilder,
     init: Vec<String>,
     setup: Vec<String>,
-    uses_tls: bool,
     classifier: Classifier,
     prober: Prober,
     reset_mode: ResetMode,
@@ -91,7 +89,6 @@ impl MySql {
             base,
             init: opts.init().to_vec(),
             setup: opts.setup().to_vec(),
-            uses_tls: opts.ssl_opts().is_some(),
             classifier: Classifier::default(),
             prober: Prober::default(),
             reset_mode: ResetMode::default(),
@@ -196,7 +193,7 @@ impl MySql {
         };
         let read_only = self.makes_read_only(host, request.access);
         let opts = self.opts_for(host, addresses, read_only);
-        let inner = Dial::new(mysql_async::Conn::new(opts), self.uses_tls).await?;
+        let inner = mysql_async::Conn::new(opts).await?;
         let flags = inner.last_ok_packet().map(mysql_async::OkPacket::status_flags);
         let mut watch =
             Watch::new(request.reporter.clone(), self.classifier.clone(), self.statement_limit);
@@ -255,7 +252,6 @@ impl fmt::Debug for MySql {
     // The login is left out: it holds the password.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("MySql")
-            .field("uses_tls", &self.uses_tls)
             .field("reset_mode", &self.reset_mode)
             .field("read_only", &self.read_only)
             .field("prober", &self.prober)

@@ -3,7 +3,6 @@
 mod cancel;
 mod classify;
 mod conn;
-mod dial;
 mod driver;
 #[cfg(feature = "srv")]
 mod follow;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use mysql_async::{DriverError, Error};
+use mysql_async::Error;
 use pool_core::driver::Reporter;
 use pool_core::verdict::Verdict;
 
@@ -162,7 +162,7 @@ impl fmt::Debug for Watch {
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use mysql_async::ServerError;
+    use mysql_async::{DriverError, ServerError};
     use pool_core::driver::Report;
 
     use super::*;
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(watch.note(&server(1062)), Verdict::Statement);
         assert!(watch.unsure && !watch.poisoned);
         assert_eq!(watch.note(&server(1290)), Verdict::Demoted);
-        watch.note(&mysql_async::DriverError::ConnectionClosed.into());
+        watch.note(&DriverError::ConnectionClosed.into());
         assert!(watch.poisoned);
         assert_eq!(seen(&reports), [Verdict::Demoted]);
     }

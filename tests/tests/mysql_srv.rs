@@ -4,17 +4,22 @@
 
 use std::net::SocketAddr;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::rdata::SRV;
 use hickory_proto::rr::{Name, RData, Record};
+use mysql_async::prelude::Queryable;
 use pool_mysql::MySqlOptions;
 use pool_mysql::srv::{SrvError, SrvService};
+use pool_tests::mysql::Cluster;
 use tokio::net::UdpSocket;
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
+const SOON: Duration = Duration::from_secs(20);
 const SERVICE: &str = "_mysql._tcp.shop.test";
 
 /// What the name server says about [`SERVICE`].
@@ -29,6 +34,7 @@ enum Says {
 struct NameServer {
     address: SocketAddr,
     says: Arc<Mutex<Says>>,
+    asked: Arc<AtomicUsize>,
     _task: JoinSet<()>,
 }
 
@@ -38,8 +44,14 @@ impl NameServer {
         let address = socket.local_addr().unwrap();
         let says = Arc::new(Mutex::new(says));
         let mut task = JoinSet::new();
-        task.spawn(serve(socket, says.clone()));
-        Self { address, says, _task: task }
+        let asked = Arc::new(AtomicUsize::new(0));
+        task.spawn(serve(socket, says.clone(), asked.clone()));
+        Self { address, says, asked, _task: task }
+    }
+
+    /// How many questions were answered.
+    fn asked(&self) -> usize {
+        self.asked.load(Ordering::SeqCst)
     }
 
     fn say(&self, says: Says) {
@@ -51,7 +63,7 @@ impl NameServer {
     }
 }
 
-async fn serve(socket: UdpSocket, says: Arc<Mutex<Says>>) {
+async fn serve(socket: UdpSocket, says: Arc<Mutex<Says>>, count: Arc<AtomicUsize>) {
     let mut buffer = [0; 4096];
     loop {
         let (length, client) = socket.recv_from(&mut buffer).await.unwrap();
@@ -73,6 +85,7 @@ async fn serve(socket: UdpSocket, says: Arc<Mutex<Says>>) {
             }
         }
         socket.send_to(&answer.to_vec().unwrap(), client).await.unwrap();
+        count.fetch_add(1, Ordering::SeqCst);
     }
 }
 
@@ -138,4 +151,56 @@ async fn a_url_names_the_service_and_its_name_server() {
     let service = options.srv_service().unwrap().unwrap();
     assert_eq!(service.service(), SERVICE);
     assert_eq!(names(&service).await, ["a.test:3306"]);
+}
+
+#[tokio::test]
+async fn a_pool_follows_what_the_name_server_lists() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let ports: Vec<u16> = cluster.hosts().map(|host| host.port()).collect();
+    let listed = |hosts: &[usize]| {
+        let record = |host: &usize| (*host as u16, 0, ports[*host], "localhost.");
+        Says::Records(hosts.iter().map(record).collect())
+    };
+    let server = NameServer::start(listed(&[0, 1])).await;
+    let options = MySqlOptions::new()
+        .service(SERVICE)
+        .name_server(server.address)
+        .srv_refresh_interval(Duration::from_secs(600))
+        .connect_timeout(Duration::from_secs(2))
+        .probe_interval(Duration::from_millis(50))
+        .user(cluster.user())
+        .password(cluster.password())
+        .database("test");
+    let pool = options.open().await.unwrap();
+    let members = || -> Vec<u16> {
+        let port = |name: &str| name.rsplit_once(':').unwrap().1.parse().unwrap();
+        pool.status().hosts.iter().map(|host| port(&host.name)).collect()
+    };
+    assert_eq!(members(), ports[..2]);
+    let mut lease = pool.get().await.unwrap();
+    assert_eq!(lease.host().port(), ports[0]);
+
+    // Long before the interval: a host that fails is reason enough to ask again.
+    server.say(listed(&[0, 2]));
+    cluster.host(1).stop().await;
+    let followed = async {
+        while members() != [ports[0], ports[2]] {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, followed).await.expect("the pool did not follow");
+    // No lease was disturbed.
+    lease.query_drop("SELECT 1").await.unwrap();
+
+    // An answer without hosts takes none away.
+    server.say(Says::Records(Vec::new()));
+    cluster.host(2).stop().await;
+    let before = server.asked();
+    let asked = async {
+        while server.asked() == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    timeout(SOON, asked).await.expect("nobody asked again");
+    assert_eq!(members(), [ports[0], ports[2]]);
 }
