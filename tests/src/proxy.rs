@@ -300,16 +300,28 @@ async fn serve(shared: &Shared, mut client: TcpStream, generation: u64) {
         let (from_server, to_server) = server.split();
         // True when the next bytes of the client begin a round trip.
         let answered = AtomicBool::new(true);
-        let up = forward(from_client, to_server, switches.clone(), Switches::to_server, |read| {
-            shared.to_server.fetch_add(read, Ordering::AcqRel);
-            if answered.swap(false, Ordering::AcqRel) {
-                shared.round_trips.fetch_add(1, Ordering::AcqRel);
-            }
-        });
-        let down = forward(from_server, to_client, switches.clone(), Switches::to_client, |read| {
-            shared.to_client.fetch_add(read, Ordering::AcqRel);
-            answered.store(true, Ordering::Release);
-        });
+        let up = forward(
+            from_client,
+            to_server,
+            switches.clone(),
+            |now: &Switches| now.delay_to_server,
+            |read| {
+                shared.to_server.fetch_add(read, Ordering::AcqRel);
+                if answered.swap(false, Ordering::AcqRel) {
+                    shared.round_trips.fetch_add(1, Ordering::AcqRel);
+                }
+            },
+        );
+        let down = forward(
+            from_server,
+            to_client,
+            switches.clone(),
+            |now: &Switches| now.delay_to_client,
+            |read| {
+                shared.to_client.fetch_add(read, Ordering::AcqRel);
+                answered.store(true, Ordering::Release);
+            },
+        );
         tokio::select! {
             ending = ended(switches, generation) => ending,
             forwarded = async { tokio::try_join!(up, down) } => match forwarded {
@@ -334,16 +346,6 @@ async fn ended(mut switches: watch::Receiver<Switches>, generation: u64) -> Endi
     match switches.wait_for(|switches| switches.generation != generation).await {
         Ok(switches) => switches.ending,
         Err(_) => Ending::Reset,
-    }
-}
-
-impl Switches {
-    fn to_server(&self) -> Duration {
-        self.delay_to_server
-    }
-
-    fn to_client(&self) -> Duration {
-        self.delay_to_client
     }
 }
 

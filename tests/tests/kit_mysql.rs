@@ -743,6 +743,42 @@ async fn large_values_cross_packet_borders() {
 }
 
 #[tokio::test]
+async fn a_statement_that_runs_while_the_host_freezes_is_answered_later() {
+    let cluster = Cluster::start(1).await.unwrap();
+    let mut conn = connect(&cluster, 0).await;
+    let mut other = connect(&cluster, 0).await;
+    let id = conn.id();
+    let running = tokio::spawn(async move {
+        let slept = conn.query_first::<i64, _>("SELECT SLEEP(0.1)").await;
+        (slept.unwrap(), conn)
+    });
+    wait_until_running(&mut other, id).await;
+    cluster.host(0).freeze();
+    let mut running = Box::pin(running);
+    assert!(timeout(Duration::from_millis(200), &mut running).await.is_err());
+    cluster.host(0).release();
+    let (slept, _conn) = timeout(LONG, running).await.unwrap().unwrap();
+    assert_eq!(slept, Some(0));
+}
+
+#[tokio::test]
+async fn killing_does_not_wait_for_a_long_statement() {
+    let cluster = cluster_with_table(1).await;
+    let mut conn = connect(&cluster, 0).await;
+    let mut other = connect(&cluster, 0).await;
+    conn.query_drop("BEGIN").await.unwrap();
+    conn.query_drop("INSERT INTO t (a) VALUES ('x')").await.unwrap();
+    let id = conn.id();
+    let running = tokio::spawn(async move { conn.query_drop("SELECT SLEEP(600)").await });
+    wait_until_running(&mut other, id).await;
+    timeout(LONG, cluster.host(0).stop()).await.unwrap();
+    assert!(timeout(LONG, running).await.unwrap().unwrap().is_err());
+    // The write is undone and its lock is free.
+    cluster.execute("INSERT INTO t (a) VALUES ('y')").await.unwrap();
+    assert_eq!(count(&cluster).await, 1);
+}
+
+#[tokio::test]
 async fn a_dropped_cluster_frees_its_ports_and_files() {
     let cluster = cluster_with_table(2).await;
     let mut conn = connect(&cluster, 0).await;

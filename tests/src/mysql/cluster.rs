@@ -268,6 +268,8 @@ impl Drop for Cluster {
         for host in &self.shared.hosts {
             host.end_all(Ending::Reset);
         }
+        // The threads end on their own time; the process may not wait for them.
+        self.shared.store.discard();
     }
 }
 

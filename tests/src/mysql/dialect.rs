@@ -42,7 +42,10 @@ pub(super) fn translate(pieces: &[Piece]) -> Translated {
     strip_advice(&mut pieces);
     strip_schemas(&mut pieces);
     rewrite_insert(&mut pieces);
-    if begins(&pieces, &["DELETE", "FROM"]) && !pieces.iter().any(|piece| piece.is_word("WHERE")) {
+    limit_changes(&mut pieces);
+    if begins(&pieces, &["DELETE", "FROM"])
+        && !pieces.iter().any(|piece| piece.is_any(&["LIMIT", "WHERE"]))
+    {
         // SQLite empties a table without looking at its rows, unless there is a condition. The
         // replication log needs the rows.
         pieces.push(sql(" WHERE 1"));
@@ -180,6 +183,33 @@ fn rewrite_insert(pieces: &mut Vec<Piece>) {
         }
         pieces.append(&mut update);
     }
+}
+
+/// `UPDATE t SET … WHERE … ORDER BY … LIMIT n` and the like: SQLite limits queries only.
+fn limit_changes(pieces: &mut Vec<Piece>) {
+    let Some(first) = pieces.first() else { return };
+    let table = match first.is_word("UPDATE") {
+        true => 1,
+        false if begins(pieces, &["DELETE", "FROM"]) => 2,
+        false => return,
+    };
+    let mut depth = 0usize;
+    let (mut condition, mut limited) = (None, false);
+    for (at, piece) in pieces.iter().enumerate() {
+        if piece.is_symbol("(") {
+            depth += 1;
+        } else if piece.is_symbol(")") {
+            depth = depth.saturating_sub(1);
+        } else if depth == 0 && piece.is_any(&["WHERE", "ORDER", "LIMIT"]) {
+            condition.get_or_insert(at);
+            limited |= piece.is_word("LIMIT");
+        }
+    }
+    let (Some(condition), true) = (condition, limited) else { return };
+    let Some(name) = pieces.get(table).map(|table| table.text.clone()) else { return };
+    let select = format!(" WHERE rowid IN (SELECT rowid FROM {name} ");
+    pieces.insert(condition, sql(&select));
+    pieces.push(sql(")"));
 }
 
 /// `INSERT INTO t SET a = 1, b = 2`.
@@ -335,6 +365,8 @@ fn expressions(pieces: &[Piece]) -> Vec<Piece> {
                 used = 3;
                 " IS ".to_owned()
             }
+            // SQLite would divide two integers without a remainder.
+            Kind::Symbol if piece.text == "/" => "* 1.0 /".to_owned(),
             Kind::Symbol if piece.text == "!" && !followed("=") => " NOT ".to_owned(),
             Kind::Word if next.is_some_and(|next| next.kind == Kind::Text) && introducer(piece) => {
                 at += 1;
@@ -372,7 +404,9 @@ fn word(piece: &Piece, called: bool) -> String {
         ("CURRENT_TIMESTAMP" | "LOCALTIME" | "LOCALTIMESTAMP", true) => "now",
         ("LOCALTIME" | "LOCALTIMESTAMP", false) => "now()",
         ("CURRENT_USER", false) => "current_user()",
+        ("GREATEST", true) => "max",
         ("IF", true) => "iif",
+        ("LEAST", true) => "min",
         ("DIV", false) => "/",
         ("MOD", false) => "%",
         ("SEPARATOR", false) => ",",
@@ -488,6 +522,23 @@ mod tests {
             "SELECT a FROM performance_schema_replication_group_members"
         );
         assert_eq!(sql_of("DELETE FROM db.t"), "DELETE FROM t WHERE 1");
+    }
+
+    #[test]
+    fn changes_can_be_limited() {
+        assert_eq!(
+            sql_of("UPDATE t SET a = ? WHERE b = ? ORDER BY c LIMIT 1"),
+            "UPDATE t SET a = ? WHERE rowid IN (SELECT rowid FROM t  WHERE b = ? ORDER BY c LIMIT 1)"
+        );
+        assert_eq!(
+            sql_of("DELETE FROM t LIMIT 2"),
+            "DELETE FROM t WHERE rowid IN (SELECT rowid FROM t  LIMIT 2)"
+        );
+    }
+
+    #[test]
+    fn a_division_keeps_its_fraction() {
+        assert_eq!(sql_of("SELECT a / 2 x, a DIV 2 y"), "SELECT a * 1.0 / 2 x, a / 2 y");
     }
 
     #[test]

@@ -86,10 +86,11 @@ impl Session {
 
     /// The host stopped being writable: what this session has written and not committed is undone.
     pub(super) async fn demoted(&mut self) {
-        if self.data.has_write_lock() && self.data.rollback().await.is_ok() {
-            if let Some(transaction) = &mut self.transaction {
-                transaction.lost = true;
-            }
+        if self.data.has_write_lock()
+            && self.data.rollback().await.is_ok()
+            && let Some(transaction) = &mut self.transaction
+        {
+            transaction.lost = true;
         }
     }
 

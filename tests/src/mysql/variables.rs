@@ -7,7 +7,7 @@ use super::wire::text_of;
 use crate::sql::Value;
 
 /// Variables with a fixed value, which a session may change for itself.
-const FIXED: [(&str, &str); 47] = [
+const FIXED: [(&str, &str); 48] = [
     ("auto_increment_increment", "1"),
     ("auto_increment_offset", "1"),
     ("character_set_client", "utf8mb4"),
@@ -26,6 +26,7 @@ const FIXED: [(&str, &str); 47] = [
     ("group_concat_max_len", "1024"),
     ("gtid_mode", "ON"),
     ("gtid_purged", ""),
+    ("innodb_read_only", "0"),
     ("innodb_version", "8.4.0"),
     ("interactive_timeout", "28800"),
     ("license", "GPL"),
@@ -58,14 +59,13 @@ const FIXED: [(&str, &str); 47] = [
 ];
 
 /// Every variable whose value depends on something.
-const COMPUTED: [&str; 23] = [
+const COMPUTED: [&str; 22] = [
     "autocommit",
     "enforce_gtid_consistency",
     "gtid_executed",
     "hostname",
     "identity",
     "innodb_lock_wait_timeout",
-    "innodb_read_only",
     "last_insert_id",
     "max_connections",
     "port",
@@ -191,7 +191,6 @@ fn computed(context: &Context, scope: Scope, name: &str) -> Option<Result<Value,
         "hostname" | "report_host" => Value::Text(format!("db{}", host.index + 1)),
         "identity" | "last_insert_id" => Value::Integer(vars.last_insert_id as i64),
         "innodb_lock_wait_timeout" => Value::Integer(context.cluster.lock_wait.as_secs() as i64),
-        "innodb_read_only" => flag(switches.says_super_read_only()),
         "max_connections" => Value::Integer(switches.max_connections.map_or(151, |max| max as i64)),
         "port" | "report_port" => Value::Integer(host.port.addr().port().into()),
         "pseudo_thread_id" => Value::Integer(context.id.into()),
@@ -199,6 +198,10 @@ fn computed(context: &Context, scope: Scope, name: &str) -> Option<Result<Value,
         "server_id" => Value::Integer(host.index as i64 + 1),
         "server_uuid" => text(&host.uuid),
         "socket" => Value::Null,
+        // MariaDB has no such thing.
+        "super_read_only" if context.cluster.version.contains("MariaDB") => {
+            return Some(Err(MySqlError::unknown_variable(name)));
+        }
         "super_read_only" => flag(switches.says_super_read_only()),
         "transaction_isolation" | "tx_isolation" if global => text("REPEATABLE-READ"),
         "transaction_isolation" | "tx_isolation" => text(&vars.isolation),

@@ -42,9 +42,7 @@ impl Table {
 
 /// A column that belongs to no table.
 pub(super) fn column(name: &str) -> Column {
-    let mut column = Column::default();
-    column.name = name.to_owned();
-    column
+    Column { name: name.to_owned(), declared: None }
 }
 
 /// How the client of one connection wants its answers.

@@ -22,7 +22,7 @@ pub struct Store {
     replication: Replication,
     write_lock: Arc<Semaphore>,
     main: PathBuf,
-    _directory: Directory,
+    directory: Directory,
 }
 
 impl Store {
@@ -39,17 +39,21 @@ impl Store {
         // Write-ahead logging: readers and the writer never wait for each other. Kept in the file.
         connection.pragma_update(None, "journal_mode", "WAL")?;
         let replication = Replication::new(sites, connection, directory.path.clone());
-        Ok(Arc::new(Self {
-            replication,
-            write_lock: Arc::new(Semaphore::new(1)),
-            main,
-            _directory: directory,
-        }))
+        Ok(Arc::new(Self { replication, write_lock: Arc::new(Semaphore::new(1)), main, directory }))
     }
 
     /// The log of committed writes, and the servers that apply it late.
     pub fn replication(&self) -> &Replication {
         &self.replication
+    }
+
+    /// Removes the files now. Sessions that are open keep what they have open and end in errors
+    /// sooner or later; new ones fail.
+    ///
+    /// For owners who are dropped before their sessions are: a process that ends soon after would
+    /// leave the files behind.
+    pub fn discard(&self) {
+        self.directory.remove();
     }
 
     /// Opens the shared file.
@@ -106,10 +110,14 @@ impl Directory {
         fs::create_dir(&path)?;
         Ok(Self { path })
     }
+
+    fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
 }
 
 impl Drop for Directory {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.path);
+        self.remove();
     }
 }
