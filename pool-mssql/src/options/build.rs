@@ -222,14 +222,13 @@ impl MsSqlOptions {
     }
 
     fn check_protection(&self) -> Result<(), OptionsError> {
-        let feature = |option, feature| Err(OptionsError::Feature { option, feature });
-        match self.encryption() {
-            Encrypt::Mandatory if !HAS_TLS => return feature("Encrypt=Mandatory", TLS_FEATURES),
-            Encrypt::Strict if !HAS_TLS => return feature("Encrypt=Strict", TLS_FEATURES),
-            Encrypt::Strict if !cfg!(feature = "tds80") => {
-                return feature("Encrypt=Strict", "`tds80`");
-            }
-            _ => {}
+        let option = match self.encryption() {
+            Encrypt::Mandatory => Some("Encrypt=Mandatory"),
+            Encrypt::Strict => Some("Encrypt=Strict"),
+            Encrypt::Optional | Encrypt::Plaintext => None,
+        };
+        if let Some(option) = option.filter(|_| !HAS_TLS) {
+            return Err(OptionsError::Feature { option, feature: TLS_FEATURES });
         }
         if self.trust_server_certificate
             && !(self.ca_files.is_empty() && self.ca_bundles.is_empty())
