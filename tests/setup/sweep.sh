@@ -33,6 +33,7 @@ for directory in "${TMPDIR:-/tmp}"/pool-tests-*; do
         '' | *[!0-9]*) continue ;;
     esac
     if [ -d "$directory" ] && [ ! -e "/proc/$pid" ]; then
-        rm -rf "$directory"
+        # Another user's stays.
+        rm -rf "$directory" 2>/dev/null || true
     fi
 done
