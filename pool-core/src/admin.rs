@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 use crate::access::Access;
 use crate::clock::deadline_in;
 use crate::cluster::Cluster;
-use crate::config::ConfigError;
+use crate::config::{ConfigError, Roles};
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Phase};
 use crate::event::Event;
@@ -174,8 +174,9 @@ impl<D: Driver> Pool<D> {
         Ok(settled)
     }
 
-    /// Sends writes to this host from now on, without asking it: for a planned switchover that the
-    /// application itself directs. With probed roles the next probe has the last word.
+    /// Makes this host the source from now on, without asking it: for a planned switchover that the
+    /// application itself directs. Writes go there, and return there after a failover. With probed roles
+    /// the next probe has the last word.
     ///
     /// # Errors
     ///
@@ -186,9 +187,19 @@ impl<D: Driver> Pool<D> {
             return Err(self.refused(format!("host {name:?} is drained")));
         }
         let cluster = self.cluster();
-        if let Some(before) = cluster.writer.load_full().filter(|w| w.id() != slots.id()) {
-            before.health.set_role(Role::Replica);
-            cluster.void(&before, None);
+        cluster.promoted.store(slots.id().index(), Relaxed);
+        for other in cluster.hosts.load().iter().filter(|other| other.id() != slots.id()) {
+            if other.health.role() == Role::Source {
+                other.health.set_role(Role::Replica);
+                if cluster.config.roles == Roles::Probed {
+                    // What is idle there was opened for writes. With static roles the move itself says so.
+                    cluster.void(other, None);
+                }
+            }
+        }
+        if slots.health.set_role(Role::Source) != Role::Source && slots.counts().total() > 0 {
+            // And here for reads.
+            cluster.void(&slots, None);
         }
         cluster.set_writer(&slots);
         Ok(())

@@ -1,6 +1,6 @@
 //! The hosts of a pool, which of them takes writes, and what follows from what is seen there.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -41,6 +41,10 @@ pub(crate) struct Cluster<D: Driver> {
     pub(crate) hosts: ArcSwap<Hosts<D>>,
     /// Where writes go. Empty while nobody is known to take them.
     pub(crate) writer: ArcSwapOption<HostSlots<D>>,
+    /// The host that took writes last, also while nobody does.
+    pub(crate) last_writer: ArcSwapOption<HostSlots<D>>,
+    /// The host that the application made the source, by [`HostId::index`]; `usize::MAX` if it did not.
+    pub(crate) promoted: AtomicUsize,
     /// Wakes a walk that pauses: somebody else found a writer.
     pub(crate) writer_found: Notify,
     /// The walk under way, if any: one per cluster.
@@ -87,6 +91,8 @@ impl<D: Driver> Cluster<D> {
             balance,
             hosts: ArcSwap::default(),
             writer: ArcSwapOption::empty(),
+            last_writer: ArcSwapOption::empty(),
+            promoted: AtomicUsize::new(usize::MAX),
             writer_found: Notify::new(),
             walk: Mutex::new(None),
             left_at: AtomicU64::new(0),
@@ -106,6 +112,7 @@ impl<D: Driver> Cluster<D> {
             if only.host.role() != Role::Replica {
                 only.health.set_role(Role::Source);
                 cluster.writer.store(Some(Arc::clone(only)));
+                cluster.last_writer.store(Some(Arc::clone(only)));
             }
         }
         cluster.hosts.store(Arc::new(members));
@@ -153,9 +160,13 @@ impl<D: Driver> Cluster<D> {
         self.hosts.load().iter().find(|slots| slots.host.name() == name).cloned()
     }
 
-    /// The first host of the list: the source as the user sees it.
+    /// The source as the user sees it: the host that was promoted, or else the first of the list.
     pub(crate) fn first(&self) -> Option<Arc<HostSlots<D>>> {
         let hosts = self.hosts.load();
+        let promoted = self.promoted.load(Relaxed);
+        if let Some(slots) = hosts.iter().find(|slots| slots.id().index() == promoted) {
+            return Some(Arc::clone(slots));
+        }
         let by_role = hosts.iter().find(|slots| slots.host.role() == Role::Source);
         by_role.or_else(|| hosts.first()).cloned()
     }
@@ -173,7 +184,14 @@ impl<D: Driver> Cluster<D> {
 
     /// Makes `host` the one that takes writes.
     pub(crate) fn set_writer(&self, host: &Arc<HostSlots<D>>) {
+        self.set_writer_from(host, 0);
+    }
+
+    /// As [`Cluster::set_writer`], by a walk that itself holds `own` places of the host.
+    pub(crate) fn set_writer_from(&self, host: &Arc<HostSlots<D>>, own: usize) {
         let before = self.writer.swap(Some(Arc::clone(host)));
+        let last = self.last_writer.swap(Some(Arc::clone(host)));
+        let last = last.filter(|last| last.id() != host.id());
         let first = self.first().is_some_and(|first| first.id() == host.id());
         let was_away = self.left_at.load(Relaxed) != 0;
         if first {
@@ -189,26 +207,27 @@ impl<D: Driver> Cluster<D> {
         // Connections opened for reads may be read-only sessions.
         if self.config.roles == Roles::Probed {
             let was = host.health.set_role(Role::Source);
-            if was != Role::Source && host.counts().total() > 0 {
+            if was != Role::Source && host.counts().total() > own {
                 self.void(host, None);
             }
         }
-        let from = before.map(|before| {
-            if self.config.roles == Roles::Static {
-                // The idle ones served writes; leases finish undisturbed.
-                self.void(&before, None);
-            }
-            before.host.shared_name()
-        });
+        if let (Roles::Static, Some(before)) = (self.config.roles, before) {
+            // The idle ones served writes; leases finish undisturbed.
+            self.void(&before, None);
+        }
+        let from = last.map(|last| last.host.shared_name());
         let to = host.host.shared_name();
-        if let (true, true, Some(from)) = (first, was_away, from.clone()) {
-            self.returns.increment(1);
-            self.emit(Event::ReturnedToSource { from, to });
-        } else {
-            if from.is_some() || was_away {
-                self.failovers.increment(1);
+        match from {
+            Some(from) if first && was_away => {
+                self.returns.increment(1);
+                self.emit(Event::ReturnedToSource { from, to });
             }
-            self.emit(Event::Failover { from, to });
+            from => {
+                if from.is_some() || was_away {
+                    self.failovers.increment(1);
+                }
+                self.emit(Event::Failover { from, to });
+            }
         }
         self.writer_found.notify_waiters();
     }

@@ -83,7 +83,7 @@ impl<D: Driver> Cluster<D> {
         let left_at = self.left_at.load(std::sync::atomic::Ordering::Relaxed);
         let view = View {
             hosts: &hosts,
-            current: self.writer.load().as_ref().map(|writer| writer.id()),
+            current: self.last_writer.load().as_ref().map(|writer| writer.id()),
             left_source_at: (left_at != 0).then(|| Duration::from_nanos(left_at)),
             statements: self.checkouts.load(std::sync::atomic::Ordering::Relaxed),
         };
@@ -155,7 +155,7 @@ impl<D: Driver> Cluster<D> {
         match dialled {
             Ok(slot) => {
                 self.unblock(&slots);
-                self.set_writer(&slots);
+                self.set_writer_from(&slots, usize::from(place.reserved));
                 place.fill(slot);
                 Ok(())
             }
