@@ -198,7 +198,7 @@ fn contradictions_are_refused_by_name() {
 
 #[test]
 fn no_error_and_no_output_holds_the_password() {
-    let options = read("mysql://u:s3cret@h/db?sslMode=REQUIRED");
+    let options = read("mysql://u:s3cret@h/db");
     assert!(!format!("{options:?} {options}").contains("s3cret"));
     assert_eq!(options.to_string(), "u@h:3306/db");
     assert!(!format!("{:?}", options.driver().unwrap()).contains("s3cret"));
@@ -278,6 +278,34 @@ fn a_connect_timeout_of_zero_leaves_the_deadline() {
 fn session_variables_come_before_the_other_statements() {
     let options = read("mysql://h?sessionVariables=a=1,b=2").setup("SET c = 3");
     assert_eq!(options.setup_statements(), ["SET SESSION a=1,b=2", "SET c = 3"]);
+}
+
+#[cfg(any(feature = "rustls", feature = "native-tls"))]
+#[test]
+fn modes_of_tls_say_what_is_checked() {
+    let rows = [
+        ("DISABLED", None),
+        ("REQUIRED", Some((true, true))),
+        ("VERIFY_CA", Some((false, true))),
+        ("VERIFY_IDENTITY", Some((false, false))),
+    ];
+    for (mode, expected) in rows {
+        let options = read(&format!("mysql://h/?sslMode={mode}"));
+        let ssl = crate::tls::ssl_opts(&options).unwrap();
+        let checks = ssl.map(|ssl| (ssl.accept_invalid_certs(), ssl.skip_domain_validation()));
+        assert_eq!(checks, expected, "{mode}");
+    }
+    let url = "mysql://h/?sslMode=VERIFY_IDENTITY&sslCa=/ca.pem&sslHostName=db.test";
+    let ssl = crate::tls::ssl_opts(&read(url)).unwrap().unwrap();
+    assert!(ssl.disable_built_in_roots() && ssl.root_certs().len() == 1);
+    assert_eq!(ssl.tls_hostname_override(), Some("db.test"));
+}
+
+#[cfg(not(any(feature = "rustls", feature = "native-tls")))]
+#[test]
+fn encryption_that_is_not_compiled_in_is_refused() {
+    let options = read("mysql://h/?sslMode=REQUIRED");
+    assert_eq!(options.driver().unwrap_err().option(), "sslMode");
 }
 
 #[cfg(feature = "srv")]
