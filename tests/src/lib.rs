@@ -1,5 +1,6 @@
 //! A kit to test how an application behaves when its database fails.
 //!
+//! - [`mssql`]: embedded servers that speak TDS, as a mirrored pair or an availability group.
 //! - [`mysql`]: a cluster of embedded servers that speak the MySQL protocol, with a switch for
 //!   every way a server can misbehave.
 //! - [`proxy`]: a TCP proxy that delays, stalls, resets and counts, in front of any server.
@@ -7,9 +8,9 @@
 //! - [`scripted`]: a driver without a server, whose every answer a test decides.
 //! - [`sql`]: the SQLite data set behind the embedded servers.
 
+pub mod mssql;
 pub mod mysql;
 pub mod proxy;
-pub mod mssql;
 pub mod real;
 pub mod scripted;
 pub mod sql;

@@ -4,6 +4,10 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use futures_util::TryStreamExt;
@@ -14,6 +18,7 @@ use pool_tests::mssql::{
 };
 use tiberius::error::Error;
 use tiberius::{Client, Command, Config, IsolationLevel, Row};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::compat::{Compat, TokioAsyncWriteCompatExt};
 
@@ -209,23 +214,20 @@ async fn datetime2_travels_both_ways() {
     );
     let sent = tiberius::ColumnData::DateTime2(Some(noon));
     let mut insert = tiberius::Query::new("INSERT INTO t VALUES (@P1)");
-    insert.bind(noon_bound(sent));
+    insert.bind(Bound(sent));
     limited(insert.execute(&mut client)).await.unwrap();
     let found = rows(&mut client, "SELECT at FROM t").await;
     let (_, read) = found[0].cells().next().unwrap();
     assert_eq!(*read, tiberius::ColumnData::DateTime2(Some(noon)));
 }
 
+/// A value in its wire form.
 struct Bound(tiberius::ColumnData<'static>);
 
 impl<'a> tiberius::IntoSql<'a> for Bound {
     fn into_sql(self) -> tiberius::ColumnData<'a> {
         self.0
     }
-}
-
-fn noon_bound(data: tiberius::ColumnData<'static>) -> Bound {
-    Bound(data)
 }
 
 #[tokio::test]
@@ -433,7 +435,7 @@ async fn an_attention_cuts_a_long_result_short() {
     let mut client = limited(Client::connect(config, stream.compat_write())).await.unwrap();
     let pad = "p".repeat(4000);
     let many = format!(
-        "WITH n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 1500) \
+        "WITH n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 500) \
          SELECT x, '{pad}' AS pad FROM n"
     );
     {
@@ -801,4 +803,77 @@ async fn t_sql_control_flow_runs_on_the_server() {
     let page: Vec<Option<i32>> = page.iter().map(|row| row.get(0)).collect();
     assert_eq!(page, [Some(2), Some(3)]);
     run(&mut client, "PRINT 'hello'").await.unwrap();
+}
+
+/// A stream that keeps what it read and can set the reset bit of batches.
+struct Tap<S> {
+    inner: S,
+    read: Arc<Mutex<Vec<u8>>>,
+    reset: Arc<AtomicBool>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Tap<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        let before = buf.filled().len();
+        let result = Pin::new(&mut self.inner).poll_read(cx, buf);
+        self.read.lock().unwrap().extend_from_slice(&buf.filled()[before..]);
+        result
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Tap<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
+        let mut bytes = bytes.to_vec();
+        if bytes[0] == 0x01 && self.reset.load(Ordering::SeqCst) {
+            bytes[1] |= 0x08;
+        }
+        Pin::new(&mut self.inner).poll_write(cx, &bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+#[tokio::test]
+async fn the_partner_is_announced_and_reset_bits_are_obeyed() {
+    let pair = MirroredPair::start().await.unwrap();
+    let name: Vec<u8> = "SQL-B".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let announcement = [&[0xE3, 13, 0, 13, 5][..], &name, &[0]].concat();
+    for announced in [true, false] {
+        pair.a().switches().set_partner_announced(announced);
+        let (read, reset) = (Arc::default(), Arc::default());
+        let inner = TcpStream::connect(pair.a().address()).await.unwrap();
+        let tap = Tap { inner, read: Arc::clone(&read), reset: Arc::clone(&reset) };
+        let config = Config::from_ado_string(&pair.a().ado_string()).unwrap();
+        let mut client = limited(Client::connect(config, tap.compat_write())).await.unwrap();
+        let seen = read.lock().unwrap().windows(announcement.len()).any(|w| w == announcement);
+        assert_eq!(seen, announced);
+
+        limited(client.begin_transaction()).await.unwrap();
+        reset.store(true, Ordering::SeqCst);
+        read.lock().unwrap().clear();
+        // The client learns of the rollback before its statement is answered.
+        let result = limited(async { client.simple_query("SELECT 1").await?.into_results().await });
+        result.await.unwrap();
+        let acknowledged = read.lock().unwrap().windows(4).any(|w| w == [0xE3, 3, 0, 18]);
+        assert!(acknowledged);
+        let query = client.simple_query("SELECT @@TRANCOUNT");
+        let row = limited(async { query.await?.into_row().await }).await.unwrap().unwrap();
+        assert_eq!(row.get::<i32, _>(0), Some(0));
+    }
+    let counts = pair.a().counts();
+    assert_eq!((counts.resets, counts.rollbacks), (4, 2));
 }

@@ -2,8 +2,8 @@
 
 use std::io;
 
+use super::faults::Route;
 use super::server::{MssqlServer, ServerBuilder};
-use super::switches::Route;
 
 /// A chain of `hops` redirecting servers with one at the end that lets clients in.
 #[derive(Debug)]

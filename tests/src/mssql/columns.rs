@@ -1,7 +1,7 @@
 //! Which columns a statement yields: their names and wire types, guessed from its text.
 
+use super::boundaries::{split_commas, top_level};
 use super::lexer::{Kind, Token};
-use super::program::{split_commas, top_level};
 use super::value::SqlType;
 
 /// What can be said about one item of a select list.
@@ -93,8 +93,17 @@ fn expression_type(
     if first.is("COUNT_BIG") {
         return Some(SqlType::BigInt);
     }
-    let operands = tokens.iter().filter_map(|token| operand_type(token, lookup));
-    operands.reduce(SqlType::combined)
+    if first.is("IFNULL") {
+        // ISNULL has the type of its first argument.
+        return tokens.get(2..).and_then(|rest| {
+            split_commas(rest).first().map(|first| expression_type(first, lookup))
+        })?;
+    }
+    // Of a CASE only the results count, not what they depend on.
+    let case = first.is("CASE");
+    let counts = |at: usize| !case || at > 0 && tokens[at - 1].is_any(&["THEN", "ELSE"]);
+    let operands = tokens.iter().enumerate().filter(|(at, _)| counts(*at));
+    operands.filter_map(|(_, token)| operand_type(token, lookup)).reduce(SqlType::combined)
 }
 
 fn operand_type(token: &Token, lookup: &impl Fn(&Token) -> Option<SqlType>) -> Option<SqlType> {
@@ -148,6 +157,12 @@ mod tests {
         assert_eq!(
             columns("SELECT CAST ( id AS INT ) AS n").unwrap(),
             [("n".to_owned(), Some(SqlType::Int))]
+        );
+        let unnamed = |ty| Some(vec![(String::new(), Some(ty))]);
+        assert_eq!(columns("SELECT IFNULL(id, 'x')"), unnamed(SqlType::BigInt));
+        assert_eq!(
+            columns("SELECT CASE WHEN id > 5 THEN 'a' ELSE 'b' END"),
+            unnamed(SqlType::NVarChar)
         );
     }
 

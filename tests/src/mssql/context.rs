@@ -31,7 +31,6 @@ pub(crate) struct Context<'s> {
     pub(crate) host_name: &'s str,
     pub(crate) spid: u16,
     pub(crate) transactions: u32,
-    pub(crate) doomed: bool,
     pub(crate) isolation: Isolation,
     pub(crate) identity: Option<i64>,
     pub(crate) row_count: u64,
@@ -84,7 +83,7 @@ impl Context<'_> {
                 None => Token::null(SqlType::Int),
             },
             "SCOPE_IDENTITY" => self.identity(),
-            "XACT_STATE" => Token::number(self.transaction_state(), SqlType::SmallInt),
+            "XACT_STATE" => Token::number(i64::from(self.transactions > 0), SqlType::SmallInt),
             "ROWCOUNT_BIG" => {
                 Token::number(i64::try_from(self.row_count).unwrap_or(i64::MAX), SqlType::BigInt)
             }
@@ -109,14 +108,6 @@ impl Context<'_> {
         }
         let index = self.databases.iter().position(|known| known == name)?;
         Some(FIRST_DATABASE_ID + i64::try_from(index).ok()?)
-    }
-
-    fn transaction_state(&self) -> i64 {
-        match (self.transactions, self.doomed) {
-            (0, _) => 0,
-            (_, true) => -1,
-            (_, false) => 1,
-        }
     }
 
     fn identity(&self) -> Token {
@@ -166,7 +157,6 @@ pub(crate) mod tests {
             host_name: "here",
             spid: 51,
             transactions: 1,
-            doomed: false,
             isolation: Isolation::ReadCommitted,
             identity: None,
             row_count: 0,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 use rusqlite::Connection;
 
-use super::dialect::CreatedTable;
+use super::tables::CreatedTable;
 use super::value::SqlType;
 
 /// A set of databases. Cloning shares it; so do mirrored partners and the replicas of a group.

@@ -1,12 +1,12 @@
 //! T-SQL statements to what SQLite understands: session functions become literals, system views
 //! become subqueries, T-SQL clauses become those of SQLite.
 
+use super::boundaries::{closing, top_level};
 use super::context::Context;
-use super::lexer::{Kind, Token};
-use super::program::{split_commas, top_level};
+use super::lexer::{Kind, Token, symbol, word};
 use super::sql_error::SqlError;
-use super::system_views;
-use super::value::SqlType;
+use super::substitution::Substitution;
+use super::tables::{CreatedTable, create_table};
 
 /// A statement for SQLite.
 #[derive(Debug)]
@@ -16,14 +16,6 @@ pub(crate) struct Translated {
     pub(crate) system: bool,
     /// Columns of a table it creates.
     pub(crate) created: Option<CreatedTable>,
-}
-
-/// What the catalog keeps of a CREATE TABLE.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CreatedTable {
-    pub(crate) name: String,
-    pub(crate) columns: Vec<(String, SqlType)>,
-    pub(crate) identity: bool,
 }
 
 /// Translates one statement.
@@ -48,226 +40,6 @@ pub(crate) fn translate(tokens: &[Token], context: &Context<'_>) -> Result<Trans
         _ => (out, None),
     };
     Ok(Translated { tokens, system, created })
-}
-
-pub(crate) fn word(text: &str) -> Token {
-    Token::new(Kind::Word, text)
-}
-
-pub(crate) fn symbol(text: &str) -> Token {
-    Token::new(Kind::Symbol, text)
-}
-
-const HINTS: &[&str] = &[
-    "NOLOCK",
-    "HOLDLOCK",
-    "UPDLOCK",
-    "ROWLOCK",
-    "TABLOCK",
-    "TABLOCKX",
-    "READPAST",
-    "XLOCK",
-    "PAGLOCK",
-    "SERIALIZABLE",
-    "READCOMMITTED",
-    "READUNCOMMITTED",
-    "REPEATABLEREAD",
-    "READCOMMITTEDLOCK",
-    "NOWAIT",
-    "SNAPSHOT",
-];
-
-struct Substitution<'c> {
-    context: &'c Context<'c>,
-    out: Vec<Token>,
-    system: bool,
-}
-
-impl Substitution<'_> {
-    fn run(&mut self, tokens: &[Token]) -> Result<(), SqlError> {
-        let mut at = 0;
-        while at < tokens.len() {
-            at += self.one(&tokens[at..])?;
-        }
-        Ok(())
-    }
-
-    /// Handles what stands at the front and says how many tokens that was.
-    fn one(&mut self, rest: &[Token]) -> Result<usize, SqlError> {
-        let token = &rest[0];
-        if token.kind == Kind::Global {
-            self.out.push(self.context.global(&token.text)?);
-            return Ok(1);
-        }
-        let dotted = rest.get(1).is_some_and(|next| next.symbol("."));
-        if let (true, Some(name)) = (dotted, token.name()) {
-            if let Some(used) = self.qualified(&name, rest)? {
-                return Ok(used);
-            }
-        }
-        if token.kind != Kind::Word {
-            self.out.push(token.clone());
-            return Ok(1);
-        }
-        if token.is("WITH") {
-            if let Some(used) = hints(rest) {
-                return Ok(used);
-            }
-        }
-        if token.is_any(&["CLUSTERED", "NONCLUSTERED"]) {
-            return Ok(1);
-        }
-        if token.is_any(&["SYSTEM_USER", "SESSION_USER", "CURRENT_USER"]) {
-            self.out.push(Token::literal(self.context.user, SqlType::NVarChar));
-            return Ok(1);
-        }
-        if rest.get(1).is_some_and(|next| next.symbol("(")) {
-            if let Some(close) = closing(rest, 1) {
-                if self.function(token, &rest[2..close])? {
-                    return Ok(close + 1);
-                }
-            }
-        }
-        self.out.push(token.clone());
-        Ok(1)
-    }
-
-    /// `dbo.x`, `database.dbo.x`, `sys.x`: answers how many tokens it used up.
-    fn qualified(&mut self, name: &str, rest: &[Token]) -> Result<Option<usize>, SqlError> {
-        if name.eq_ignore_ascii_case("dbo") {
-            return Ok(Some(2));
-        }
-        let next = rest.get(2).and_then(Token::name).unwrap_or_default();
-        if name.eq_ignore_ascii_case("sys") {
-            if rest.get(3).is_some_and(|token| token.symbol("(")) {
-                // The function is looked up by its bare name.
-                return Ok(Some(2));
-            }
-            let view = system_views::view(&next, self.context).ok_or_else(|| {
-                SqlError::new(208, 16).message(format!("Invalid object name 'sys.{next}'."))
-            })?;
-            self.system = true;
-            self.out.extend(view);
-            return Ok(Some(3));
-        }
-        let qualifier = rest.get(3).is_some_and(|token| token.symbol("."));
-        let own =
-            name.eq_ignore_ascii_case(self.context.database) || name.eq_ignore_ascii_case("master");
-        if own
-            && qualifier
-            && (next.eq_ignore_ascii_case("dbo") || next.eq_ignore_ascii_case("sys"))
-        {
-            return Ok(Some(2));
-        }
-        Ok(None)
-    }
-
-    /// Replaces a call where its name is one of T-SQL's own.
-    fn function(&mut self, name: &Token, arguments: &[Token]) -> Result<bool, SqlError> {
-        let upper = name.text.to_ascii_uppercase();
-        if let Some(literal) = self.context.function(&upper, arguments) {
-            self.out.push(literal);
-            return Ok(true);
-        }
-        let renamed = match upper.as_str() {
-            "ISNULL" => "ifnull",
-            "LEN" | "DATALENGTH" => "length",
-            "CHARINDEX" => {
-                // instr takes the text first.
-                let mut parts = split_commas(arguments);
-                parts.reverse();
-                let swapped = parts.join(&symbol(","));
-                self.call("instr", &swapped)?;
-                return Ok(true);
-            }
-            "CONVERT" | "TRY_CONVERT" => {
-                let parts = split_commas(arguments);
-                let (Some(ty), Some(value)) = (parts.first(), parts.get(1)) else {
-                    return Err(SqlError::syntax("CONVERT"));
-                };
-                let mut cast = value.clone();
-                cast.push(word("AS"));
-                cast.extend_from_slice(ty);
-                return self.cast(&cast);
-            }
-            "CAST" | "TRY_CAST" => return self.cast(arguments),
-            "NEWID" => {
-                let hex = "(lower(hex(randomblob(4))||'-'||hex(randomblob(2))||'-'||hex(randomblob(2))||'-'||hex(randomblob(2))||'-'||hex(randomblob(6))))";
-                self.out.push(Token::typed(Kind::Symbol, hex, SqlType::NVarChar));
-                return Ok(true);
-            }
-            "GETDATE" | "GETUTCDATE" | "SYSDATETIME" | "SYSUTCDATETIME" => {
-                let now = "(strftime('%Y-%m-%d %H:%M:%f','now'))";
-                self.out.push(Token::typed(Kind::Symbol, now, SqlType::DateTime2));
-                return Ok(true);
-            }
-            "OBJECT_ID" => {
-                let name = arguments.first().and_then(Token::string).unwrap_or_default();
-                let name = name.rsplit('.').next().unwrap_or_default().replace(['[', ']'], "");
-                let name = name.replace('\'', "''");
-                let lookup = format!(
-                    "(SELECT rowid FROM (SELECT rowid, name FROM sqlite_master UNION ALL SELECT rowid, name FROM sqlite_temp_master) WHERE name = '{name}' COLLATE NOCASE)"
-                );
-                self.out.push(Token::typed(Kind::Symbol, lookup, SqlType::Int));
-                return Ok(true);
-            }
-            _ => return Ok(false),
-        };
-        self.call(renamed, arguments)?;
-        Ok(true)
-    }
-
-    fn call(&mut self, name: &str, arguments: &[Token]) -> Result<(), SqlError> {
-        self.out.extend([word(name), symbol("(")]);
-        self.run(arguments)?;
-        self.out.push(symbol(")"));
-        Ok(())
-    }
-
-    /// `value AS type`. Kept as a CAST; its type is read again where the column's type is needed.
-    fn cast(&mut self, arguments: &[Token]) -> Result<bool, SqlError> {
-        let as_at = top_level(arguments, "AS").ok_or_else(|| SqlError::syntax("CAST"))?;
-        self.out.extend([word("CAST"), symbol("(")]);
-        self.run(&arguments[..as_at])?;
-        self.out.push(word("AS"));
-        self.out.extend(without_max(&arguments[as_at + 1..]));
-        self.out.push(symbol(")"));
-        Ok(true)
-    }
-}
-
-/// `WITH (NOLOCK, …)` after a table name.
-fn hints(rest: &[Token]) -> Option<usize> {
-    if !rest.get(1)?.symbol("(") {
-        return None;
-    }
-    let close = closing(rest, 1)?;
-    rest[2..close].iter().all(|token| token.symbol(",") || token.is_any(HINTS)).then_some(close + 1)
-}
-
-/// Where the parenthesis opened at `open` closes.
-fn closing(tokens: &[Token], open: usize) -> Option<usize> {
-    let mut depth = 0;
-    tokens.iter().enumerate().skip(open).find_map(|(at, token)| {
-        depth += i32::from(token.symbol("(")) - i32::from(token.symbol(")"));
-        (depth == 0).then_some(at)
-    })
-}
-
-/// Type names without `(MAX)`, which SQLite does not parse.
-fn without_max(tokens: &[Token]) -> Vec<Token> {
-    let mut out: Vec<Token> = Vec::new();
-    let mut at = 0;
-    while at < tokens.len() {
-        let max = tokens[at].symbol("(") && tokens.get(at + 1).is_some_and(|token| token.is("MAX"));
-        if max {
-            at += 3;
-        } else {
-            out.push(tokens[at].clone());
-            at += 1;
-        }
-    }
-    out
 }
 
 /// `SELECT TOP (n) …` to `SELECT … LIMIT n`, `OFFSET n ROWS FETCH NEXT m ROWS ONLY` to `LIMIT m
@@ -375,73 +147,12 @@ fn returning(mut tokens: Vec<Token>) -> Vec<Token> {
     tokens
 }
 
-/// `CREATE TABLE`: IDENTITY becomes an autoincrement key, types are noted for the catalog.
-fn create_table(tokens: &[Token]) -> Result<(Vec<Token>, CreatedTable), SqlError> {
-    let open = tokens
-        .iter()
-        .position(|token| token.symbol("("))
-        .ok_or_else(|| SqlError::syntax("TABLE"))?;
-    let close = closing(tokens, open).ok_or_else(|| SqlError::syntax("("))?;
-    let name = tokens[open - 1].name().ok_or_else(|| SqlError::syntax(&tokens[open - 1].text))?;
-    let mut created = CreatedTable { name: name.clone(), columns: Vec::new(), identity: false };
-    let parts = split_commas(&tokens[open + 1..close]);
-    let identity_column = parts
-        .iter()
-        .find(|part| top_level(part, "IDENTITY").is_some())
-        .and_then(|part| part.first()?.name());
-    let mut definitions = Vec::new();
-    for part in &parts {
-        let part = without_max(part);
-        let constraint = part.first().is_none_or(|first| {
-            first.is_any(&["CONSTRAINT", "PRIMARY", "UNIQUE", "FOREIGN", "CHECK", "INDEX"])
-        });
-        if constraint {
-            if !is_key_of(&part, identity_column.as_deref()) {
-                definitions.push(part);
-            }
-            continue;
-        }
-        let (Some(column), Some(ty)) = (part[0].name(), part.get(1).and_then(Token::name)) else {
-            return Err(SqlError::syntax(&part[0].text));
-        };
-        let scale = part.get(5).filter(|_| part.get(4).is_some_and(|token| token.symbol(",")));
-        let scale = scale.and_then(|token| token.text.parse().ok());
-        created.columns.push((column.clone(), SqlType::from_name(&ty, scale)));
-        if identity_column.as_deref() == Some(column.as_str()) {
-            created.identity = true;
-            let key = ["INTEGER", "PRIMARY", "KEY", "AUTOINCREMENT"];
-            definitions.push(std::iter::once(part[0].clone()).chain(key.map(word)).collect());
-        } else {
-            definitions.push(part);
-        }
-    }
-    let temporary = name.starts_with('#');
-    let mut out = vec![word("CREATE")];
-    if temporary {
-        out.push(word("TEMP"));
-    }
-    out.extend_from_slice(&tokens[1..=open]);
-    out.extend(definitions.join(&symbol(",")));
-    out.push(symbol(")"));
-    Ok((out, created))
-}
-
-/// Whether a table constraint makes the identity column the primary key, which it is anyway.
-fn is_key_of(part: &[Token], identity: Option<&str>) -> bool {
-    let Some(identity) = identity else { return false };
-    let Some(primary) = top_level(part, "PRIMARY") else { return false };
-    let columns: Vec<&Token> = part[primary..]
-        .iter()
-        .filter(|token| token.name().is_some() && !token.is_any(&["PRIMARY", "KEY", "ASC", "DESC"]))
-        .collect();
-    matches!(columns[..], [only] if only.name().is_some_and(|name| name.eq_ignore_ascii_case(identity)))
-}
-
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::super::context::tests::context;
     use super::super::lexer::{render, tokenize};
+    use super::super::value::SqlType;
     use super::*;
 
     fn sqlite(sql: &str) -> String {

@@ -28,6 +28,16 @@ pub(crate) enum Failure {
     Error(SqlError),
 }
 
+impl Failure {
+    /// The error where waiting for the lock is no option.
+    pub(crate) fn into_error(self) -> SqlError {
+        match self {
+            Self::Locked => SqlError::known(1222),
+            Self::Error(error) => error,
+        }
+    }
+}
+
 /// What the session allows the statement.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Permit {

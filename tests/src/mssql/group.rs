@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 use super::ado::AdoString;
 use super::data::DataSet;
 use super::endpoint::Endpoint;
+use super::faults::{Refusal, Role, Route};
 use super::pair::Failover;
 use super::server::{MssqlServer, ServerBuilder};
-use super::switches::{Refusal, Role, Route};
 
 /// A primary and its secondaries over the same databases, and a listener: an address of its own
 /// whose connections the primary of the moment serves. Replica 0 is the first primary.

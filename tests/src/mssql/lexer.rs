@@ -77,6 +77,14 @@ impl Token {
     }
 }
 
+pub(crate) fn word(text: &str) -> Token {
+    Token::new(Kind::Word, text)
+}
+
+pub(crate) fn symbol(text: &str) -> Token {
+    Token::new(Kind::Symbol, text)
+}
+
 /// The text SQLite is given.
 pub(crate) fn render(tokens: &[Token]) -> String {
     let texts: Vec<&str> = tokens.iter().map(|token| token.text.as_str()).collect();

@@ -7,9 +7,9 @@ use parking_lot::Mutex;
 
 use super::ado::{AdoString, ClientEncryption};
 use super::data::DataSet;
+use super::faults::{Refusal, Role};
 use super::server::{MssqlServer, ServerBuilder};
 use super::socket::Close;
-use super::switches::{Refusal, Role};
 
 /// How a failover goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
