@@ -395,6 +395,13 @@ impl<D: Driver> Watch for Cluster<D> {
         if !verdict.voids_host() || slots.with_state(|state| state.generation()) != generation {
             return;
         }
+        // A write through a read lease: a replica that refuses it is what it is supposed to be.
+        if verdict == Verdict::Demoted
+            && slots.health.role() == Role::Replica
+            && self.writer.load().as_ref().is_none_or(|writer| writer.id() != host)
+        {
+            return;
+        }
         self.void(&slots, Some(generation));
         if verdict == Verdict::Demoted {
             self.demote(&slots, Role::Unknown);

@@ -186,6 +186,33 @@ async fn a_demoted_source_is_noticed_by_the_statement_that_it_refuses() {
 }
 
 #[tokio::test]
+async fn a_replica_that_refuses_a_write_is_not_demoted() {
+    let cluster = Cluster::start(2).await.unwrap();
+    cluster.execute("CREATE TABLE t (id INT PRIMARY KEY)").await.unwrap();
+    let options = options(&cluster).fail_over_read_only(false).probe_interval(SOON * 10);
+    let pool = options.open().await.unwrap();
+    let replica = pool.status().hosts[1].name.clone();
+    let probed = async {
+        while pool.status().hosts[1].role != Role::Replica {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(SOON, probed).await.unwrap();
+    let mut idle = pool.get_host(&replica).await.unwrap();
+    let mut lease = pool.get_host(&replica).await.unwrap();
+    let id = idle.id();
+    idle.query_drop("SELECT 1").await.unwrap();
+    drop(idle);
+
+    let refused = lease.query_drop("INSERT INTO t VALUES (1)").await.unwrap_err();
+    assert!(is_not_writable(&refused), "{refused}");
+    drop(lease);
+    let status = pool.status();
+    assert_eq!((status.hosts[1].role, status.hosts[1].generation), (Role::Replica, 0));
+    assert_eq!(pool.get_host(&replica).await.unwrap().id(), id, "the idle connection was voided");
+}
+
+#[tokio::test]
 async fn probes_tell_role_and_lag() {
     let cluster = Cluster::start(2).await.unwrap();
     let reports = Arc::new(Reports::default());
