@@ -1,7 +1,9 @@
 //! Asks the policies "what would happen if": no server, no waiting, the code that the pool runs.
 
+mod balance;
 mod duration;
 mod failure;
+mod route;
 mod scenario;
 mod simulate;
 mod svg;
@@ -25,6 +27,10 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Which host a balance policy picks, read after read.
+    Balance(balance::Args),
+    /// Where a statement would go, and why.
+    Route(route::Args),
     /// A logical connection over several hosts that fail and recover as a scenario says.
     Simulate(simulate::Args),
     /// The attempts of the mirrored-partner walk, with their budgets and delays.
@@ -38,6 +44,8 @@ fn main() -> ExitCode {
     };
     let mut out = io::stdout().lock();
     let done = match cli.command {
+        Command::Balance(args) => balance::run(&args, &mut out),
+        Command::Route(args) => route::run(&args, &mut out),
         Command::Simulate(args) => simulate::run(&args, &mut out),
         Command::Timeline(args) => timeline::run(&args, &mut out),
     };
