@@ -433,13 +433,13 @@ async fn an_attention_cuts_a_long_result_short() {
     let stream = limited(socket.connect(server.address())).await.unwrap();
     let config = Config::from_ado_string(&server.ado_string()).unwrap();
     let mut client = limited(Client::connect(config, stream.compat_write())).await.unwrap();
-    let pad = "p".repeat(4000);
-    let many = format!(
-        "WITH n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 500) \
-         SELECT x, '{pad}' AS pad FROM n"
-    );
+    run(&mut client, "CREATE TABLE t (pad VARBINARY(8000))").await.unwrap();
+    let pad = [7u8; 8000];
+    limited(client.execute("INSERT INTO t VALUES (@P1)", &[&&pad[..]])).await.unwrap();
+    let many = "WITH n AS (SELECT 1 AS x UNION ALL SELECT x + 1 FROM n WHERE x < 3000) \
+                SELECT x, pad FROM n, t";
     {
-        let mut stream = limited(client.simple_query(many.as_str())).await.unwrap();
+        let mut stream = limited(client.simple_query(many)).await.unwrap();
         limited(stream.try_next()).await.unwrap();
     }
     limited(client.cancel_query()).await.unwrap();
