@@ -131,6 +131,12 @@ async fn a_clean_up_rolls_back_and_keeps_prepared_statements() {
         driver.tidy(&mut conn, Tidy::Rollback).await.unwrap();
         assert_eq!(driver.peek(&mut conn), Liveness::Clean);
     }
+    // One that the driver knows nothing of.
+    conn.query_drop("BEGIN").await.unwrap();
+    conn.exec_drop("INSERT INTO t VALUES (?)", (4,)).await.unwrap();
+    assert_eq!(driver.peek(&mut conn), Liveness::Dirty);
+    driver.tidy(&mut conn, Tidy::Rollback).await.unwrap();
+    assert_eq!(driver.peek(&mut conn), Liveness::Clean);
     assert_eq!(cluster.host(0).counters().prepares, 1);
     assert_eq!(cluster.host(0).counters().resets, 0);
     assert_eq!(cluster.query("SELECT COUNT(*) FROM t").await.unwrap()[0][0], 0.into());
