@@ -3,7 +3,7 @@
 
 use super::boundaries::{closing, top_level};
 use super::context::Context;
-use super::lexer::{Kind, Token, symbol, word};
+use super::lexer::{Kind, Token, word};
 use super::sql_error::SqlError;
 use super::substitution::Substitution;
 use super::tables::{CreatedTable, create_table};

@@ -2,7 +2,7 @@
 
 use super::encode::{LATIN1_GENERAL_CI_AS, is_long, put_type, put_value};
 use super::sql_error::SqlError;
-use super::value::{Column, SqlType, SqlValue};
+use super::value::{Column, SqlValue};
 use super::wire::{put_b_varchar, put_us_varchar};
 
 /// Bits of the DONE status.
@@ -207,6 +207,7 @@ impl Tokens {
 
 #[cfg(test)]
 mod tests {
+    use super::super::value::SqlType;
     use super::*;
 
     #[test]
