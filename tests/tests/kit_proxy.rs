@@ -145,3 +145,29 @@ async fn a_dead_server_resets_the_client() {
         Err(Error::Io(_))
     ));
 }
+
+#[tokio::test]
+async fn requests_that_wait_for_no_answer_share_a_round_trip() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = FaultProxy::start(listener.local_addr().unwrap()).await.unwrap();
+    let mut client = tokio::net::TcpStream::connect(proxy.addr()).await.unwrap();
+    let (mut server, _) = timeout(LONG, listener.accept()).await.unwrap().unwrap();
+    let mut byte = [0];
+    for round in 1..4 {
+        for _ in 0..3 {
+            client.write_all(b"x").await.unwrap();
+            timeout(LONG, server.read_exact(&mut byte)).await.unwrap().unwrap();
+        }
+        assert_eq!(proxy.counters().round_trips, round);
+        server.write_all(b"y").await.unwrap();
+        timeout(LONG, client.read_exact(&mut byte)).await.unwrap().unwrap();
+    }
+    assert_eq!(proxy.counters().to_server, 9);
+    // The end of one direction is passed on; the other goes on.
+    client.shutdown().await.unwrap();
+    assert_eq!(timeout(LONG, server.read(&mut byte)).await.unwrap().unwrap(), 0);
+    server.write_all(b"z").await.unwrap();
+    timeout(LONG, client.read_exact(&mut byte)).await.unwrap().unwrap();
+    assert_eq!(&byte, b"z");
+}

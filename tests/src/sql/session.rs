@@ -73,6 +73,8 @@ struct Inner {
     main: Connection,
     stale: Option<Stale>,
     edits: Arc<Mutex<Vec<Edit>>>,
+    /// The open transaction is one that writes; goes with the permit.
+    writing: bool,
     permit: Option<OwnedSemaphorePermit>,
 }
 
@@ -128,7 +130,7 @@ impl Session {
             .await??
         };
         interrupt.watch(main.get_interrupt_handle());
-        let inner = Inner { main, stale: None, edits, permit: None };
+        let inner = Inner { main, stale: None, edits, writing: false, permit: None };
         let inner = Some(Box::new(Mutex::new(inner)));
         let store = Arc::clone(store);
         Ok(Self { inner, interrupt, setup, site, store, transaction: None })
@@ -181,10 +183,11 @@ impl Session {
         lock_wait: Duration,
     ) -> Result<Answer, SqlError> {
         let sql = sql.into();
-        self.lock(lock_wait).await?;
+        self.take_lock(lock_wait).await?;
         let (store, site, own) = (Arc::clone(&self.store), self.site, self.transaction.is_none());
         let answer = self
             .run(move |inner| {
+                inner.begin_write()?;
                 let schema = is_schema(&sql);
                 let mut answer = query(&inner.main, &sql, &params);
                 if let (Ok(answer), true) = (&mut answer, schema) {
@@ -213,22 +216,8 @@ impl Session {
     ///
     /// When the lock is not free in time.
     pub async fn lock(&mut self, wait: Duration) -> Result<(), SqlError> {
-        let inner = self.inner.as_mut().ok_or_else(lost)?.get_mut();
-        if inner.permit.is_some() {
-            return Ok(());
-        }
-        let permit = self.store.lock(wait, &self.interrupt).await?;
-        inner.permit = Some(permit);
-        self.run(|inner| {
-            inner.end_reads()?;
-            let begun = inner.main.execute_batch("BEGIN IMMEDIATE");
-            if begun.is_err() {
-                inner.permit = None;
-            }
-            inner.edits.lock().clear();
-            Ok(begun?)
-        })
-        .await
+        self.take_lock(wait).await?;
+        self.run(Inner::begin_write).await
     }
 
     /// Commits. Without an open transaction nothing happens.
@@ -240,7 +229,7 @@ impl Session {
         self.transaction = None;
         let (store, site) = (Arc::clone(&self.store), self.site);
         self.run(move |inner| {
-            if inner.permit.is_some() {
+            if inner.writing {
                 inner.commit(&store, site)?;
             }
             inner.end_reads()
@@ -324,6 +313,15 @@ impl Session {
         &self.interrupt
     }
 
+    /// Waits for the write lock; the transaction that goes with it is not open yet.
+    async fn take_lock(&mut self, wait: Duration) -> Result<(), SqlError> {
+        let inner = self.inner.as_mut().ok_or_else(lost)?.get_mut();
+        if inner.permit.is_none() {
+            inner.permit = Some(self.store.lock(wait, &self.interrupt).await?);
+        }
+        Ok(())
+    }
+
     async fn run<T: Send + 'static>(
         &mut self,
         work: impl FnOnce(&mut Inner) -> Result<T, SqlError> + Send + 'static,
@@ -381,13 +379,28 @@ impl Inner {
         Ok(self.stale.as_ref().map_or(&self.main, |stale| &stale.connection))
     }
 
+    /// Opens the transaction that goes with the write lock, if it is not open.
+    fn begin_write(&mut self) -> Result<(), SqlError> {
+        if self.writing {
+            return Ok(());
+        }
+        self.end_reads()?;
+        if let Err(error) = self.main.execute_batch("BEGIN IMMEDIATE") {
+            self.permit = None;
+            return Err(error.into());
+        }
+        self.edits.lock().clear();
+        self.writing = true;
+        Ok(())
+    }
+
     fn commit(&mut self, store: &Store, site: usize) -> Result<(), SqlError> {
         let edits = std::mem::take(&mut *self.edits.lock());
         let committed = store.replication().commit(&self.main, site, edits);
         if committed.is_err() {
             self.rollback()?;
         }
-        self.permit = None;
+        self.release();
         committed
     }
 
@@ -395,8 +408,13 @@ impl Inner {
         let undone =
             if self.main.is_autocommit() { Ok(()) } else { self.main.execute_batch("ROLLBACK") };
         self.edits.lock().clear();
-        self.permit = None;
+        self.release();
         Ok(undone?)
+    }
+
+    fn release(&mut self) {
+        self.writing = false;
+        self.permit = None;
     }
 
     /// Ends transactions that only read.
