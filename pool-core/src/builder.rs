@@ -14,6 +14,7 @@ use crate::driver::Driver;
 use crate::failover::{FailoverPolicy, Ordered};
 use crate::host::Host;
 use crate::pool::Pool;
+use crate::route::{Dialect, RoutePolicy, StatementRouter};
 
 /// Sets up a [`Pool`].
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub struct PoolBuilder<D: Driver> {
     rules: EndpointRules,
     failover: Arc<dyn FailoverPolicy>,
     balance: Arc<dyn BalancePolicy>,
+    router: Arc<dyn RoutePolicy>,
 }
 
 impl<D: Driver> Pool<D> {
@@ -37,6 +39,7 @@ impl<D: Driver> Pool<D> {
             rules: EndpointRules::default(),
             failover: Arc::new(Ordered::default()),
             balance: Arc::new(Weighted::default()),
+            router: Arc::new(StatementRouter::new(Dialect::MySql)),
         }
     }
 }
@@ -102,7 +105,7 @@ impl<D: Driver> PoolBuilder<D> {
     ///
     /// The first option that cannot work, by name; or that there is no tokio runtime here.
     pub fn build(self) -> Result<Pool<D>, ConfigError> {
-        let Self { driver, hosts, mut config, rules, failover, balance } = self;
+        let Self { driver, hosts, mut config, rules, failover, balance, router } = self;
         config.validate()?;
         config.measure_latency = balance.wants_latency();
         if hosts.is_empty() {
@@ -127,7 +130,7 @@ impl<D: Driver> PoolBuilder<D> {
         for slots in cluster.hosts.load().iter() {
             cluster.start(slots);
         }
-        Ok(Pool::new(cluster))
+        Ok(Pool::new(cluster, router))
     }
 }
 
@@ -184,6 +187,15 @@ impl<D: Driver> PoolBuilder<D> {
     /// Sets whether the source serves reads when no replica can. Defaults to `true`.
     pub fn read_fallback_primary(mut self, allowed: bool) -> Self {
         self.rules.read_fallback_primary = allowed;
+        self
+    }
+}
+
+/// Statements.
+impl<D: Driver> PoolBuilder<D> {
+    /// Sets how [`Pool::get_for`] routes statements. Defaults to a [`StatementRouter`] for MySQL.
+    pub fn router(mut self, policy: impl RoutePolicy + 'static) -> Self {
+        self.router = Arc::new(policy);
         self
     }
 }

@@ -252,17 +252,19 @@ impl<D: Driver> Cluster<D> {
         host.suspect.notify_one();
     }
 
-    /// Leaves a host out until a connect or a probe succeeds.
-    pub(crate) fn block(&self, host: &Arc<HostSlots<D>>, cause: &Cause) {
+    /// Leaves a host out until a connect or a probe succeeds. True if it was not left out already.
+    pub(crate) fn block(&self, host: &Arc<HostSlots<D>>, cause: &Cause) -> bool {
         let Config { connect_backoff, connect_backoff_max, .. } = *self.config;
         let base = connect_backoff.max(Duration::from_millis(100));
-        if host.health.block(self.clock.now(), base, connect_backoff_max.max(base)) {
+        let newly = host.health.block(self.clock.now(), base, connect_backoff_max.max(base));
+        if newly {
             self.emit(Event::HostDown {
                 host: host.host.shared_name(),
                 verdict: cause.verdict,
                 message: Arc::clone(&cause.message),
             });
         }
+        newly
     }
 
     /// A connect or a probe succeeded.
@@ -377,8 +379,10 @@ impl<D: Driver> Watch for Cluster<D> {
         let Some(slots) = self.host(host) else { return };
         match cause.verdict {
             Verdict::HostDown | Verdict::Inactive => {
-                self.block(&slots, &cause);
-                self.void(&slots, Some(generation));
+                // Once: nothing is opened while it is left out.
+                if self.block(&slots, &cause) {
+                    self.void(&slots, Some(generation));
+                }
                 slots.suspect.notify_one();
             }
             Verdict::Demoted => self.demote(&slots, Role::Unknown),

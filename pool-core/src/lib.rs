@@ -32,6 +32,8 @@ pub mod route;
 #[cfg(feature = "runtime")]
 pub mod session;
 pub mod slots;
+#[cfg(feature = "runtime")]
+pub mod statement;
 pub mod status;
 pub mod verdict;
 #[cfg(feature = "runtime")]

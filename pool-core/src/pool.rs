@@ -16,6 +16,7 @@ use crate::error::{Cause, Error, ErrorKind, Phase};
 use crate::event::Event;
 use crate::failover::GiveUp;
 use crate::lease::Lease;
+use crate::route::RoutePolicy;
 use crate::slots::store::{HostSlots, Refusal};
 use crate::status::Status;
 use crate::verdict::Verdict;
@@ -28,11 +29,12 @@ pub struct Pool<D: Driver> {
 
 pub(crate) struct Shared<D: Driver> {
     pub(crate) cluster: Arc<Cluster<D>>,
+    router: Arc<dyn RoutePolicy>,
 }
 
 impl<D: Driver> Pool<D> {
-    pub(crate) fn new(cluster: Arc<Cluster<D>>) -> Self {
-        Self { shared: Arc::new(Shared { cluster }) }
+    pub(crate) fn new(cluster: Arc<Cluster<D>>, router: Arc<dyn RoutePolicy>) -> Self {
+        Self { shared: Arc::new(Shared { cluster, router }) }
     }
 
     /// Leases a connection to the host that takes writes.
@@ -87,6 +89,10 @@ impl<D: Driver> Pool<D> {
 
     pub(crate) fn cluster(&self) -> &Cluster<D> {
         &self.shared.cluster
+    }
+
+    pub(crate) fn router(&self) -> &dyn RoutePolicy {
+        &*self.shared.router
     }
 
     pub(crate) fn deadline(&self) -> Instant {

@@ -41,7 +41,7 @@ const WAIT_TIMEOUT_SECONDS: usize = 28_800;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadOnlySessions {
     /// Sessions on secondaries (`failOverReadOnly`): hosts configured as replicas, and of hosts without a
-    /// role all but the first. Defaults to `false`.
+    /// role all but the first, unless opened for [`Access::Write`]. Defaults to `false`.
     pub on_secondaries: bool,
     /// Sessions opened for [`Access::Read`], on any host. Use it if such sessions are kept apart from
     /// those for writes. Defaults to `false`.
@@ -167,7 +167,10 @@ impl MySql {
 
     /// Whether a session with this host is to be read-only.
     fn makes_read_only(&self, host: &Host, access: Access) -> bool {
-        (self.read_only.on_secondaries && configured_role(host) == Role::Replica)
+        // A connection for writes goes to a host that was found writable, wherever it is in the list.
+        (self.read_only.on_secondaries
+            && access != Access::Write
+            && configured_role(host) == Role::Replica)
             || (self.read_only.for_reads && access == Access::Read)
     }
 
@@ -330,7 +333,7 @@ mod tests {
         let rows = [
             (false, false, 1, Access::Read, false),
             (true, false, 0, Access::Read, false),
-            (true, false, 1, Access::Write, true),
+            (true, false, 1, Access::Write, false),
             (true, false, 1, Access::Host(HostId::new(1)), true),
             (false, true, 0, Access::Read, true),
             (false, true, 1, Access::Write, false),

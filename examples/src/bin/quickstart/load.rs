@@ -164,7 +164,7 @@ impl Worker {
             Ok(lease) => lease,
             Err(error) => return self.refused("read", &error),
         };
-        let sql = format!("SELECT COUNT(*) FROM {} WHERE task = {}", self.table, self.number);
+        let sql = format!("SELECT COUNT(*) FROM {} WHERE task < {}", self.table, self.number);
         let result = lease.query_first::<i64, _>(sql).await;
         let name = lease.host().name().to_owned();
         let mut tally = lock(&self.tally);
