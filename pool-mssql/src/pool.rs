@@ -30,7 +30,8 @@ impl MsSqlOptions {
     ///
     /// One server, a listener or a mirrored pair fail over by SQL Server's connection retry algorithm
     /// ([`Mirrored`]); with [`MsSqlOptions::replica`] the hosts are tried in order. The login timeout is
-    /// the time for one checkout.
+    /// the time for one checkout. The partners of a pair are asked for their role when they are logged in to
+    /// for a walk, not at an interval.
     ///
     /// # Errors
     /// As [`MsSqlOptions::validate`].
@@ -47,6 +48,9 @@ impl MsSqlOptions {
             .connect_timeout(self.connect_timeout())
             .max_lifetime(lifetime)
             .keepalive(KEEPALIVE.min(lifetime));
+        // A mirror refuses every login, and a wrong password must not reach the partner: who is asked, and
+        // when, is the algorithm's to say.
+        let builder = if self.is_pair() { builder.probe_interval(None) } else { builder };
         Ok(if self.replicas.is_empty() {
             builder.failover(policy)
         } else {

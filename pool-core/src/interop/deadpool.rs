@@ -1,11 +1,13 @@
 //! `deadpool` both ways.
 
+use std::fmt;
+
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 
 use crate::driver::{ConnectRequest, Driver, Lag, Liveness, Probe, Tidy};
 use crate::error::Error;
 use crate::host::{Host, Role};
-use crate::interop::foreign::{Foreign, ForeignError, Managers};
+use crate::interop::foreign::{Ask, Asking, Foreign, ForeignError, Managers};
 use crate::interop::{FailoverManager, Managed};
 use crate::verdict::Verdict;
 
@@ -31,11 +33,11 @@ type Parts<M> = (<M as Manager>::Type, Metrics);
 ///
 /// A manager has no look at a connection without I/O, so one that was handed out is closed on return unless
 /// [`DeadpoolDriver::trust_returns`] says that abandoned work leaves it usable; its `recycle` is check, probe
-/// and tidying in one. The configured role is the role, and every error says [`Verdict::HostDown`] unless
-/// [`DeadpoolDriver::judge`] knows better.
-#[derive(Debug)]
+/// and tidying in one. The configured role is the role unless [`DeadpoolDriver::ask_role`] asks the server,
+/// and every error says [`Verdict::HostDown`] unless [`DeadpoolDriver::judge`] knows better.
 pub struct DeadpoolDriver<M: Manager> {
     managers: Managers<M, M::Error>,
+    ask: Option<Ask<M::Type, M::Error>>,
     trust_returns: bool,
 }
 
@@ -45,13 +47,23 @@ where
 {
     /// Makes the manager of each host by `manager`, when the host is first connected to.
     pub fn new(manager: impl Fn(&Host) -> M + Send + Sync + 'static) -> Self {
-        Self { managers: Managers::new(manager), trust_returns: false }
+        Self { managers: Managers::new(manager), ask: None, trust_returns: false }
     }
 
     /// Judges the manager's errors.
     #[must_use]
     pub fn judge(mut self, verdict: impl Fn(&M::Error) -> Verdict + Send + Sync + 'static) -> Self {
         self.managers.judge(verdict);
+        self
+    }
+
+    /// Asks the server for its role. Defaults to the configured role.
+    #[must_use]
+    pub fn ask_role(
+        mut self,
+        ask: impl for<'a> Fn(&'a mut M::Type) -> Asking<'a, Role, M::Error> + Send + Sync + 'static,
+    ) -> Self {
+        self.ask = Some(Box::new(ask));
         self
     }
 
@@ -76,6 +88,15 @@ where
             }
             Err(RecycleError::Backend(error)) => Err(self.managers.wrap_silent(&error)),
         }
+    }
+}
+
+impl<M: Manager> fmt::Debug for DeadpoolDriver<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadpoolDriver")
+            .field("managers", &self.managers)
+            .field("trust_returns", &self.trust_returns)
+            .finish_non_exhaustive()
     }
 }
 
@@ -108,11 +129,17 @@ where
     }
 
     async fn probe(&self, conn: &mut Self::Conn) -> Result<Probe, ForeignError> {
-        let role = match conn.role() {
-            Role::Replica => Role::Replica,
-            _ => Role::Source,
+        let role = match &self.ask {
+            Some(ask) => {
+                let ((inner, _), _) = conn.parts();
+                ask(inner).await.map_err(|error| self.managers.wrap_silent(&error))?
+            }
+            None => {
+                self.recycle(conn).await?;
+                conn.role()
+            }
         };
-        self.recycle(conn).await.map(|()| Probe { role, lag: Lag::NotAsked })
+        Ok(Probe { role, lag: Lag::NotAsked })
     }
 
     fn verdict(&self, error: &ForeignError) -> Verdict {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -33,8 +34,12 @@ impl<C, M> Foreign<C, M> {
         self.reporter.report(verdict, error);
     }
 
+    /// The configured role, where nobody can be asked: what is not a replica takes writes.
     pub(super) fn role(&self) -> Role {
-        self.role
+        match self.role {
+            Role::Replica => Role::Replica,
+            _ => Role::Source,
+        }
     }
 
     pub(super) fn parts(&mut self) -> (&mut C, &M) {
@@ -89,6 +94,12 @@ impl fmt::Display for ForeignError {
 }
 
 impl std::error::Error for ForeignError {}
+
+/// Asks a connection what its server is.
+pub(super) type Ask<C, E> = Box<dyn for<'a> Fn(&'a mut C) -> Asking<'a, Role, E> + Send + Sync>;
+
+/// The future of a question to a connection, as a closure returns it: `Box::pin(async move { … })`.
+pub type Asking<'a, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'a>>;
 
 type Make<M> = Box<dyn Fn(&Host) -> M + Send + Sync>;
 type Judge<E> = Box<dyn Fn(&E) -> Verdict + Send + Sync>;

@@ -13,9 +13,13 @@ use crate::error::{Error, ErrorKind, Phase};
 use crate::interop::managed::Managed;
 use crate::lease::Lease;
 use crate::pool::Pool;
+use crate::verdict::Verdict;
 
 /// Connects that a foreign pool may have under way at once; its own limit is the one that counts.
 const CONNECTS: usize = 64;
+
+/// Places for connections on their way: being opened, or left over by a caller that went away.
+const PLACES: usize = 4 * CONNECTS;
 
 /// Makes connections by the failover walk, and judges them, for a pool of another crate.
 ///
@@ -40,8 +44,7 @@ impl<D: Driver> FailoverManager<D> {
     ///
     /// As [`PoolBuilder::build`].
     pub fn new(settings: PoolBuilder<D>) -> Result<Self, ConfigError> {
-        let pool =
-            settings.min_idle(0).max_size(usize::MAX >> 40).max_connecting(CONNECTS).build()?;
+        let pool = settings.min_idle(0).max_size(PLACES).max_connecting(CONNECTS).build()?;
         Ok(Self { pool, access: Access::Write, last_error: parking_lot::Mutex::new(None) })
     }
 
@@ -106,17 +109,33 @@ impl<D: Driver> FailoverManager<D> {
                 let idle = idle.unwrap_or_else(|| now.saturating_sub(conn.heard));
                 if idle >= config.bypass_window {
                     conn.in_flight = true;
-                    match timeout(config.check_timeout, driver.ping(&mut conn.conn)).await {
-                        Ok(Ok(())) => {}
-                        Ok(Err(error)) => return Err(self.refuse(&error.to_string())),
-                        Err(_) => return Err(self.refuse("no answer to a check")),
+                    let (verdict, message) =
+                        match timeout(config.check_timeout, driver.ping(&mut conn.conn)).await {
+                            Ok(Ok(())) => {
+                                self.vouch(conn);
+                                return Ok(());
+                            }
+                            Ok(Err(error)) => (driver.verdict(&error), error.to_string()),
+                            Err(_) => (Verdict::ConnectionLost, "no answer to a check".to_owned()),
+                        };
+                    let refused = self.refuse(&message);
+                    // What voids every connection to the host spares each of them a check in vain.
+                    if let Some(watch) = conn.home.watch.upgrade() {
+                        let cause = conn.home.cause(Phase::Validating, verdict, message, None);
+                        watch.reported(conn.home.id(), conn.generation, cause);
                     }
+                    return Err(refused);
                 }
             }
         }
+        self.vouch(conn);
+        Ok(())
+    }
+
+    /// The connection is good now.
+    fn vouch(&self, conn: &mut Managed<D>) {
         conn.in_flight = false;
         conn.heard = conn.home.clock.now();
-        Ok(())
     }
 
     fn refuse(&self, why: &str) -> Error {

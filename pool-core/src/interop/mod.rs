@@ -14,6 +14,6 @@ mod foreign;
 mod managed;
 mod manager;
 
-pub use self::foreign::{Foreign, ForeignError};
+pub use self::foreign::{Asking, Foreign, ForeignError};
 pub use self::managed::Managed;
 pub use self::manager::FailoverManager;
