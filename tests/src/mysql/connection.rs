@@ -1,33 +1,36 @@
 //! One client's connection: greeting, login, commands.
 
+mod login;
+mod prepared;
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use mysql_common::constants::{CapabilityFlags, Command, StatusFlags};
-use parking_lot::Mutex;
+use mysql_common::constants::{Command, StatusFlags};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 
+use prepared::Prepared;
+
 use super::Ending;
-use super::context::{Context, Vars};
+use super::context::Context;
 use super::counters::{Outcome, count};
 use super::error::MySqlError;
-use super::handshake::{self, Login};
+use super::handshake;
 use super::packet::PacketStream;
-use super::params;
 use super::reader::Reader;
 use super::session::{Reply, Session};
 use super::state::{HostState, Shared};
 use super::statement::{self, Statement};
-use super::switches::{Accept, Fault, take_fault};
+use super::switches::{Fault, take_fault};
 use super::text::pieces;
-use super::wire::{Done, Format, Writer, early_error};
+use super::wire::{Done, Format, Writer};
 use crate::alive::Guard;
 use crate::port;
 use crate::sql::Interrupt;
-use crate::sql::lexer::{Dialect, Kind, Token, split, tokens};
+use crate::sql::lexer::{Dialect, Token, split, tokens};
 
 const CHANGE_USER: u8 = Command::COM_CHANGE_USER as u8;
 const INIT_DB: u8 = Command::COM_INIT_DB as u8;
@@ -66,119 +69,13 @@ pub(super) async fn serve(arrival: Arrival, stream: TcpStream) {
         // Cancellation safety: dropping the connection rolls back what it has open.
         end = end.wait_for(Option::is_some) => end.ok().and_then(|end| *end).unwrap_or(Ending::Reset),
         // A client that goes away is no error of the server.
-        ending = accept(arrival, &mut packets) => ending.unwrap_or(Ending::Fin),
+        ending = login::accept(arrival, &mut packets) => ending.unwrap_or(Ending::Fin),
     };
     match ending {
         Ending::Fin => drop(packets),
         Ending::Reset => port::reset(packets.into_stream()),
     }
     drop(guard);
-}
-
-async fn accept(arrival: Arrival, packets: &mut PacketStream) -> io::Result<Ending> {
-    let cluster = Arc::clone(&arrival.cluster);
-    let host = &cluster.hosts[arrival.host];
-    let mut switches = host.switches.subscribe();
-    loop {
-        let accept = {
-            let decided = switches.wait_for(|switches| switches.accept != Accept::Hang).await;
-            decided.map_err(io::Error::other)?.accept
-        };
-        match accept {
-            Accept::Close => return Ok(Ending::Fin),
-            Accept::Hang => {}
-            Accept::Reset => return Ok(Ending::Reset),
-            Accept::Serve => break,
-        }
-    }
-    let delay = switches.borrow().connect_delay;
-    if !delay.is_zero() {
-        tokio::time::sleep(delay).await;
-    }
-    let max = switches.borrow().max_connections;
-    if max.is_some_and(|max| host.links.lock().len() > max) {
-        count(&host.counts.rejected_logins);
-        early_error(packets, &MySqlError::too_many_connections());
-        packets.flush().await?;
-        return Ok(Ending::Fin);
-    }
-    let mut nonce = handshake::nonce();
-    handshake::greet(packets, arrival.id, &cluster.version, cluster.plugin, &nonce);
-    packets.flush().await?;
-    let answer = packets.read().await?;
-    let Some(login) = handshake::parse_login(&answer) else {
-        early_error(packets, &MySqlError::new(1043, "Bad handshake"));
-        packets.flush().await?;
-        return Ok(Ending::Fin);
-    };
-    let flags = CapabilityFlags::from_bits_truncate(login.capabilities) & handshake::capabilities();
-    let writer = Writer { deprecate_eof: flags.contains(CapabilityFlags::CLIENT_DEPRECATE_EOF) };
-    if let Err(error) = log_in(&cluster, host, packets, &login, &mut nonce).await? {
-        count(&host.counts.rejected_logins);
-        writer.error(packets, &error);
-        packets.flush().await?;
-        return Ok(Ending::Fin);
-    }
-    let context = Context {
-        cluster: Arc::clone(&cluster),
-        host: arrival.host,
-        id: arrival.id,
-        privileged: false,
-        interrupt: arrival.interrupt,
-        vars: Mutex::new(Vars::new(login.user.clone(), None)),
-        _alive: arrival.alive,
-    };
-    let session = match Session::open(context).await {
-        Ok(session) => session,
-        Err(error) => {
-            writer.error(packets, &error);
-            packets.flush().await?;
-            return Ok(Ending::Fin);
-        }
-    };
-    let mut connection = Connection {
-        host,
-        packets,
-        writer,
-        session,
-        statements: HashMap::new(),
-        next_statement: 1,
-        capabilities: login.capabilities,
-        nonce,
-    };
-    if let Some(database) = &login.database {
-        // Checked at login.
-        let _ = connection.session.change_database(database);
-    }
-    count(&host.counts.logins);
-    connection.ok();
-    connection.send().await?;
-    connection.commands().await
-}
-
-/// Checks user, password and database.
-async fn log_in(
-    cluster: &Shared,
-    host: &HostState,
-    packets: &mut PacketStream,
-    login: &Login,
-    nonce: &mut [u8; 20],
-) -> io::Result<Result<(), MySqlError>> {
-    let known = handshake::verify(packets, login, cluster.plugin, nonce, &cluster.password).await?;
-    let (rejects, no_database) = {
-        let switches = host.switches.borrow();
-        (switches.reject_logins, switches.unknown_database)
-    };
-    if !known || login.user != cluster.user || rejects {
-        return Ok(Err(MySqlError::access_denied(&login.user, !login.proof.is_empty())));
-    }
-    handshake::confirm(packets, cluster.plugin, &cluster.password);
-    if let Some(database) = &login.database
-        && (no_database || !cluster.has_database(database))
-    {
-        return Ok(Err(MySqlError::unknown_database(database)));
-    }
-    Ok(Ok(()))
 }
 
 struct Connection<'a> {
@@ -190,14 +87,6 @@ struct Connection<'a> {
     next_statement: u32,
     capabilities: u32,
     nonce: [u8; 20],
-}
-
-struct Prepared {
-    text: String,
-    statement: Option<Statement>,
-    params: usize,
-    types: Vec<(u8, u8)>,
-    long: Vec<Option<Vec<u8>>>,
 }
 
 /// How a command ends.
@@ -319,11 +208,7 @@ impl Connection<'_> {
                 Next::Nothing
             }
             STMT_RESET => {
-                if let Some(prepared) =
-                    Reader::new(rest).u32().and_then(|id| self.statements.get_mut(&id))
-                {
-                    prepared.long.clear();
-                }
+                self.reset_statement(rest);
                 self.answer(Ok(()))
             }
             RESET_CONNECTION => {
@@ -449,79 +334,6 @@ impl Connection<'_> {
         }
     }
 
-    async fn prepare(&mut self, text: &str) -> Next {
-        let cut = tokens(text, Dialect::MySql);
-        let parts = split(&cut);
-        let parsed = match parts.as_slice() {
-            [] => Err(MySqlError::new(1065, "Query was empty")),
-            [only] => match statement::parse(&pieces(only)) {
-                Some(statement) => Ok(statement),
-                None => Err(MySqlError::syntax(text)),
-            },
-            [_, second, ..] => Err(MySqlError::syntax(source(second).trim())),
-        };
-        let described = match &parsed {
-            Ok(statement) => self.session.describe(statement).await,
-            Err(error) => Err(error.clone()),
-        };
-        let columns = match described {
-            Ok(columns) => columns,
-            Err(error) => return self.answer(Err(error)),
-        };
-        let params = cut.iter().filter(|token| token.kind == Kind::Param).count();
-        let id = self.next_statement;
-        self.next_statement += 1;
-        self.statements.insert(
-            id,
-            Prepared {
-                text: text.to_owned(),
-                statement: parsed.ok(),
-                params,
-                types: Vec::new(),
-                long: Vec::new(),
-            },
-        );
-        let status = self.session.status();
-        self.writer.prepared(self.packets, id, &columns, params as u16, status);
-        Next::Answer
-    }
-
-    async fn execute(&mut self, message: &[u8]) -> Next {
-        count(&self.host.counts.executions);
-        let mut reader = Reader::new(message);
-        let id = reader.u32().unwrap_or(0);
-        // Cursor flags and iteration count say nothing new.
-        let header = reader.bytes(5);
-        let Some(prepared) = self.statements.get_mut(&id) else {
-            let text =
-                format!("Unknown prepared statement handler ({id}) given to mysqld_stmt_execute");
-            return self.answer(Err(MySqlError::new(1243, text)));
-        };
-        let long = std::mem::take(&mut prepared.long);
-        let params = header
-            .and_then(|_| params::read(&mut reader, prepared.params, &mut prepared.types, &long));
-        let (Some(params), Some(statement)) = (params, prepared.statement.clone()) else {
-            let text = "Incorrect arguments to mysqld_stmt_execute";
-            return self.answer(Err(MySqlError::new(1210, text)));
-        };
-        let text = prepared.text.clone();
-        match self.run(&text, &statement, params, Format::Binary, false).await {
-            Ok(_) => Next::Answer,
-            Err(next) => next,
-        }
-    }
-
-    fn long_data(&mut self, message: &[u8]) {
-        let mut reader = Reader::new(message);
-        let (Some(id), Some(at)) = (reader.u32(), reader.u16()) else { return };
-        let Some(prepared) = self.statements.get_mut(&id) else { return };
-        let at = usize::from(at);
-        if at < prepared.params {
-            prepared.long.resize(prepared.params, None);
-            prepared.long[at].get_or_insert_default().extend_from_slice(reader.rest());
-        }
-    }
-
     async fn change_user(&mut self, message: &[u8]) -> io::Result<Next> {
         count(&self.host.counts.resets);
         let Some(login) = handshake::parse_change_user(message, self.capabilities) else {
@@ -529,7 +341,8 @@ impl Connection<'_> {
         };
         self.statements.clear();
         let cluster = Arc::clone(&self.session.context().cluster);
-        let checked = log_in(&cluster, self.host, self.packets, &login, &mut self.nonce).await?;
+        let checked =
+            login::log_in(&cluster, self.host, self.packets, &login, &mut self.nonce).await?;
         if let Err(error) = checked {
             count(&self.host.counts.rejected_logins);
             self.writer.error(self.packets, &error);

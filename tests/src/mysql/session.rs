@@ -1,5 +1,8 @@
 //! One client's session: runs statements, keeps the transaction and the settings.
 
+mod settings;
+mod transactions;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,10 +15,9 @@ use super::counters::count;
 use super::error::MySqlError;
 use super::functions;
 use super::show;
-use super::statement::{Assigned, Assignment, Statement, Target};
-use super::variables::{self, Scope};
+use super::statement::Statement;
 use super::wire::{Done, Table};
-use crate::sql::{self, Answer, Column, Snapshot, SqlError, Value};
+use crate::sql::{self, Answer, Column, SqlError, Value};
 
 /// What a statement answered.
 #[derive(Debug, Clone, PartialEq)]
@@ -338,198 +340,6 @@ impl Session {
             }
         }
         Ok(Reply::Done(Done::default()))
-    }
-
-    async fn begin(
-        &mut self,
-        read_only: Option<bool>,
-        snapshot: bool,
-    ) -> Result<Reply, MySqlError> {
-        if read_only == Some(false) && !self.context.privileged {
-            self.context.host().switches.borrow().check_writable()?;
-        }
-        self.commit().await?;
-        self.open_transaction(read_only);
-        if snapshot {
-            // The first read fixes what the transaction sees.
-            self.query("SELECT 1 FROM sqlite_master", Vec::new()).await?;
-        }
-        Ok(Reply::Done(Done::default()))
-    }
-
-    fn begin_implicitly(&mut self) {
-        if self.transaction.is_none() && !self.context.vars.lock().autocommit {
-            self.open_transaction(None);
-        }
-    }
-
-    fn open_transaction(&mut self, read_only: Option<bool>) {
-        let vars = self.context.vars.lock();
-        let next_read_only = self.next_read_only.take();
-        let read_only = read_only.or(next_read_only).unwrap_or(vars.read_only);
-        let isolation = self.next_isolation.take().unwrap_or_else(|| vars.isolation.clone());
-        drop(vars);
-        let fixed = matches!(isolation.as_str(), "REPEATABLE-READ" | "SERIALIZABLE");
-        self.data.begin(if fixed { Snapshot::FirstRead } else { Snapshot::PerStatement });
-        self.transaction = Some(Transaction { read_only, lost: false });
-    }
-
-    async fn commit(&mut self) -> Result<(), MySqlError> {
-        let transaction = self.transaction.take();
-        let writable = self.check_host();
-        let lost = transaction.is_some_and(|transaction| transaction.lost);
-        if lost || (self.data.has_write_lock() && writable.is_err()) {
-            self.data.rollback().await.map_err(|error| self.error(error))?;
-            writable?;
-            return Err(MySqlError::server_read_only("--read-only"));
-        }
-        self.data.commit().await.map_err(|error| self.error(error))
-    }
-
-    async fn roll_back(&mut self) -> Result<(), MySqlError> {
-        self.transaction = None;
-        self.data.rollback().await.map_err(|error| self.error(error))
-    }
-
-    fn ended(
-        &mut self,
-        ended: Option<Transaction>,
-        chain: bool,
-        release: bool,
-    ) -> Result<Reply, MySqlError> {
-        if release {
-            return Ok(Reply::Goodbye);
-        }
-        if chain {
-            self.open_transaction(ended.map(|transaction| transaction.read_only));
-        }
-        Ok(Reply::Done(Done::default()))
-    }
-
-    async fn savepoint(&mut self, sql: &str) -> Result<Reply, MySqlError> {
-        self.begin_implicitly();
-        let Some(transaction) = self.transaction else {
-            // Outside a transaction a savepoint is gone with its own statement.
-            let setting = sql.get(..9).is_some_and(|word| word.eq_ignore_ascii_case("SAVEPOINT"));
-            if setting {
-                return Ok(Reply::Done(Done::default()));
-            }
-            return Err(MySqlError::new(1305, "SAVEPOINT does not exist"));
-        };
-        // A transaction that writes nothing has nothing to undo.
-        if !transaction.read_only && !transaction.lost && self.is_writable() {
-            let wait = self.lock_wait();
-            match self.data.savepoint(sql, wait).await {
-                Err(SqlError::Other(text)) if text.starts_with("no such savepoint") => {
-                    return Err(MySqlError::new(1305, "SAVEPOINT does not exist"));
-                }
-                result => result.map_err(|error| self.error(error))?,
-            }
-        }
-        Ok(Reply::Done(Done::default()))
-    }
-
-    fn set_transaction(
-        &mut self,
-        scope: Scope,
-        read_only: Option<bool>,
-        isolation: Option<String>,
-    ) -> Result<Reply, MySqlError> {
-        match scope {
-            Scope::Next if self.transaction.is_some() => {
-                return Err(MySqlError::new(
-                    1568,
-                    "Transaction characteristics can't be changed while a transaction is in \
-                     progress",
-                ));
-            }
-            Scope::Next => {
-                self.next_read_only = read_only.or(self.next_read_only);
-                self.next_isolation = isolation.or(self.next_isolation.take());
-            }
-            Scope::Session => {
-                let mut vars = self.context.vars.lock();
-                vars.read_only = read_only.unwrap_or(vars.read_only);
-                vars.isolation = isolation.unwrap_or_else(|| vars.isolation.clone());
-            }
-            Scope::Global => {}
-        }
-        Ok(Reply::Done(Done::default()))
-    }
-
-    async fn assign(
-        &mut self,
-        assignment: &Assignment,
-        params: &[Value],
-    ) -> Result<(), MySqlError> {
-        let value = match &assignment.value {
-            Assigned::Word(word) => variables::word_value(word),
-            Assigned::Expression(expression) => {
-                let answer = self.query(&format!("SELECT {expression}"), params.to_vec()).await?;
-                answer.rows.into_iter().flatten().next().unwrap_or(Value::Null)
-            }
-        };
-        let (scope, name) = match &assignment.target {
-            Target::User(name) => {
-                self.context.vars.lock().user_variables.insert(name.clone(), value);
-                return Ok(());
-            }
-            Target::System(scope, name) => (*scope, name.as_str()),
-        };
-        let on = variables::is_on(&value);
-        match (name, scope) {
-            ("autocommit", Scope::Session | Scope::Next) => {
-                let was_on = std::mem::replace(&mut self.context.vars.lock().autocommit, on);
-                if on && !was_on {
-                    self.commit().await?;
-                }
-            }
-            ("transaction_read_only" | "tx_read_only", Scope::Session | Scope::Next) => {
-                self.context.vars.lock().read_only = on;
-            }
-            ("transaction_isolation" | "tx_isolation", Scope::Session | Scope::Next) => {
-                let isolation = super::wire::text_of(&value).to_ascii_uppercase();
-                self.context.vars.lock().isolation = isolation;
-            }
-            ("read_only", Scope::Global) => {
-                self.context.host().set(|switches| {
-                    switches.read_only = on;
-                    switches.super_read_only &= on;
-                });
-            }
-            ("super_read_only", Scope::Global) => {
-                self.context.host().set(|switches| {
-                    switches.super_read_only = on;
-                    switches.read_only |= on;
-                });
-            }
-            ("last_insert_id" | "identity", _) => {
-                let Value::Integer(id) = value else { return Ok(()) };
-                self.context.vars.lock().last_insert_id = id as u64;
-            }
-            ("read_only" | "super_read_only", _) => {
-                let text = format!(
-                    "Variable '{name}' is a GLOBAL variable and should be set with SET GLOBAL"
-                );
-                return Err(MySqlError::new(1229, text));
-            }
-            (
-                "gtid_executed" | "hostname" | "innodb_read_only" | "port" | "server_uuid"
-                | "socket" | "version" | "version_comment",
-                _,
-            ) => {
-                let text = format!("Variable '{name}' is a read only variable");
-                return Err(MySqlError::new(1238, text));
-            }
-            (name, _) if !variables::exists(name) => {
-                return Err(MySqlError::unknown_variable(name));
-            }
-            (_, Scope::Global) => {}
-            (name, _) => {
-                self.context.vars.lock().session.insert(name.to_owned(), value);
-            }
-        }
-        Ok(())
     }
 
     async fn kill(

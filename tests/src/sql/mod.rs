@@ -20,6 +20,7 @@
 pub mod lexer;
 
 mod error;
+mod inner;
 mod interrupt;
 mod replication;
 mod session;
