@@ -4,25 +4,27 @@
 //! lends one physical connection that never changes, a session survives the loss of its host: the error
 //! that caused a switch is always returned, and says whether the statement ran.
 
+mod error;
+mod open;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::{Instant, timeout};
-
-use crate::access::{Access, AccessMode};
+pub use self::error::SessionError;
+use crate::access::AccessMode;
+use crate::cluster::Hosts;
 use crate::driver::Driver;
-use crate::error::{Cause, Phase};
 use crate::failover::{
-    Call, Carry, Command, Failure, Isolation, Job, Logical, Open, Outcome, Ran, Report,
-    SessionOptions, Statement,
+    Call, Carry, Command, Failure, Isolation, Job, Logical, Outcome, Ran, Report, SessionOptions,
+    Statement,
 };
-use crate::host::{Host, Role};
+use crate::host::{Host, HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::slots::store::{HostSlots, Refusal, Watch};
 use crate::verdict::Verdict;
 
 /// What a driver must be able to do for sessions.
@@ -43,6 +45,12 @@ pub trait SessionDriver: Driver {
 
     /// Whether the server says that a transaction is open; `None` if that is not known.
     fn in_transaction(&self, conn: &Self::Conn) -> Option<bool>;
+
+    /// Judges an error of a statement or job of a session. Defaults to [`Driver::verdict`].
+    fn judge(&self, conn: &Self::Conn, error: &Self::Error) -> Verdict {
+        let _ = conn;
+        self.verdict(error)
+    }
 }
 
 /// The future of a statement on the session's connection.
@@ -57,51 +65,8 @@ pub struct Session<D: SessionDriver> {
     pool: Pool<D>,
     logical: Logical,
     lease: Option<Lease<D>>,
-}
-
-/// Why a call on a session failed.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct SessionError<E> {
-    /// What became of the statement and of the session.
-    pub failure: Failure,
-    /// The host where it happened, if there was a connection.
-    pub host: Option<Arc<str>>,
-    /// The host that the session is on now, if it is on one.
-    pub now_on: Option<Arc<str>>,
-    /// The driver's error that caused it; `None` for a call that was refused.
-    pub error: Option<E>,
-}
-
-impl<E> SessionError<E> {
-    /// Whether the same statement may be sent again without the danger of running it twice.
-    #[must_use]
-    pub fn safe_to_retry(&self) -> bool {
-        self.failure.safe_to_retry()
-    }
-}
-
-impl<E: fmt::Display> fmt::Display for SessionError<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.failure.fmt(f)?;
-        if let Some(host) = &self.host {
-            write!(f, " (on {host}")?;
-            match &self.now_on {
-                Some(now) => write!(f, ", now on {now})")?,
-                None => f.write_str(", now on no host)")?,
-            }
-        }
-        if let Some(error) = &self.error {
-            write!(f, ": {error}")?;
-        }
-        Ok(())
-    }
-}
-
-impl<E: std::error::Error + 'static> std::error::Error for SessionError<E> {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.error.as_ref().map(|error| error as _)
-    }
+    /// The members of the pool as the logical connection knows them.
+    hosts: Arc<Hosts<D>>,
 }
 
 impl<D: SessionDriver> Pool<D> {
@@ -109,9 +74,10 @@ impl<D: SessionDriver> Pool<D> {
     #[must_use]
     pub fn session(&self, options: SessionOptions) -> Session<D> {
         let cluster = self.cluster();
-        let hosts: Vec<_> = cluster.hosts.load().iter().map(|slots| slots.id()).collect();
-        let logical = Logical::new(Arc::clone(&cluster.failover), options, hosts);
-        Session { pool: self.clone(), logical, lease: None }
+        let hosts = cluster.hosts.load_full();
+        let failover = Arc::clone(&cluster.failover);
+        let logical = Logical::new(failover, options, in_order(&hosts));
+        Session { pool: self.clone(), logical, lease: None, hosts }
     }
 }
 
@@ -144,7 +110,7 @@ impl<D: SessionDriver> Session<D> {
         let mut value = None;
         let mut work = Some(work);
         let mut last = None;
-        let mut command = self.logical.call(self.now(), Call::Execute(kind));
+        let mut command = self.start(Call::Execute(kind))?;
         loop {
             command = match command {
                 Command::Run(Job::Statement) => {
@@ -277,7 +243,7 @@ impl<D: SessionDriver> Session<D> {
 
     async fn drive(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
         let mut last = None;
-        let mut command = self.logical.call(self.now(), call);
+        let mut command = self.start(call)?;
         loop {
             command = match self.step(command, &mut last).await {
                 Next::Command(command) => command,
@@ -287,14 +253,40 @@ impl<D: SessionDriver> Session<D> {
         }
     }
 
+    /// Begins a call. Its host list is that of the pool at this moment.
+    fn start(&mut self, call: Call) -> Result<Command, SessionError<D::Error>> {
+        let cluster = self.pool.cluster();
+        if cluster.closed.load(Relaxed) {
+            return Err(self.refuse(Failure::Closed));
+        }
+        let members = cluster.hosts.load();
+        if !Arc::ptr_eq(&members, &self.hosts) {
+            self.hosts = Arc::clone(&members);
+            self.logical.set_hosts(in_order(&members));
+        }
+        drop(members);
+        let command = self.logical.call(self.now(), call);
+        self.drop_lost();
+        Ok(command)
+    }
+
+    /// Closes a connection that the logical connection has given up. Its state is the old host's
+    /// business: the server rolls back. Its place is free for the walk, which may come back to this host.
+    fn drop_lost(&mut self) {
+        if self.logical.host().is_none()
+            && let Some(lost) = self.lease.take()
+        {
+            lost.discard();
+        }
+    }
+
     /// Carries out one command that is not a statement.
     async fn step(&mut self, command: Command, last: &mut Option<Last<D::Error>>) -> Next {
         match command {
             Command::Open(open) => {
-                // Cancellation safety: the old lease is kept until the new one is ready.
+                // Cancellation safety: on a return the old lease is kept until the new one is ready.
                 let outcome = match self.open(&open).await {
                     Ok(lease) => {
-                        // Its state is the old host's business; the server rolls back.
                         if let Some(old) = self.lease.replace(lease) {
                             old.discard();
                         }
@@ -333,87 +325,18 @@ impl<D: SessionDriver> Session<D> {
                 Ran::Done { in_transaction }
             }
             Err(error) => {
-                let verdict = driver.verdict(&error);
+                let verdict = match self.lease.as_deref() {
+                    Some(conn) => driver.judge(conn, &error),
+                    None => driver.verdict(&error),
+                };
                 let host = self.lease.as_ref().map(|lease| lease.host().shared_name());
                 *last = Some(Last { host, error });
                 Ran::failed(verdict, true)
             }
         };
-        self.logical.report(self.now(), Report::Ran(report))
-    }
-
-    /// A connection to that host in the state of the session, within the budget.
-    async fn open(&self, open: &Open) -> Result<Lease<D>, Outcome> {
-        let deadline = Instant::now() + open.budget;
-        let failed = |verdict| Outcome::Failed { verdict, by_budget: false };
-        let Some(slots) = self.pool.cluster().host(open.host) else {
-            return Err(failed(Verdict::HostDown));
-        };
-        let mut lease = self.take(&slots, deadline).await?;
-        let left = deadline.saturating_duration_since(Instant::now());
-        let driver = Arc::clone(&self.pool.cluster().driver);
-        let ready = async {
-            if open.check_role && driver.probe(&mut lease).await?.role == Role::Replica {
-                return Ok(false);
-            }
-            driver.carry(&mut lease, &open.carry).await.map(|()| true)
-        };
-        match timeout(left, ready).await {
-            Ok(Ok(true)) => Ok(lease),
-            Ok(Ok(false)) => Err(failed(Verdict::Demoted)),
-            Ok(Err(error)) => {
-                lease.discard();
-                Err(failed(driver.verdict(&error)))
-            }
-            Err(_) => {
-                lease.discard();
-                Err(Outcome::Failed { verdict: Verdict::HostDown, by_budget: true })
-            }
-        }
-    }
-
-    /// An idle connection, or a new one dialled now. The back-off of the store does not apply: the walk
-    /// has its own timing. A full host is waited for, in its queue.
-    async fn take(
-        &self,
-        slots: &Arc<HostSlots<D>>,
-        deadline: Instant,
-    ) -> Result<Lease<D>, Outcome> {
-        let cluster = self.pool.cluster();
-        let access = Access::Host(slots.id());
-        if let Some(slot) = slots.try_checkout() {
-            return Ok(Lease::new(Arc::clone(slots), slot, access));
-        }
-        if !slots.with_state(|state| state.reserve()) {
-            return match slots.checkout(cluster.ticket(), deadline).await {
-                Ok(slot) => Ok(Lease::new(Arc::clone(slots), slot, access)),
-                Err(Refusal::Unreachable(cause)) => Err(outcome(&cause, false)),
-                Err(Refusal::Late(_)) => {
-                    Err(Outcome::Failed { verdict: Verdict::Overloaded, by_budget: true })
-                }
-                Err(Refusal::Away) => {
-                    Err(Outcome::Failed { verdict: Verdict::Inactive, by_budget: false })
-                }
-            };
-        }
-        let place = Reserved(slots);
-        let budget = deadline.saturating_duration_since(Instant::now());
-        let generation = slots.with_state(|state| state.generation());
-        match slots.dial(Access::Write, budget, Phase::Walking).await {
-            Ok(slot) => {
-                std::mem::forget(place);
-                slots.with_state(|state| state.claim());
-                cluster.unblock(slots);
-                Ok(Lease::new(Arc::clone(slots), slot, access))
-            }
-            Err(cause) => {
-                drop(place);
-                let by_budget = cause.error.is_none() && Instant::now() >= deadline;
-                let outcome = outcome(&cause, by_budget);
-                cluster.failed(slots.id(), generation, cause);
-                Err(outcome)
-            }
-        }
+        let command = self.logical.report(self.now(), Report::Ran(report));
+        self.drop_lost();
+        command
     }
 
     /// Gives the physical connection back. What the session changed on it would surprise the next user,
@@ -442,7 +365,11 @@ impl<D: SessionDriver> Session<D> {
             Some(last) => (last.host, Some(last.error)),
             None => (None, None),
         };
-        SessionError { failure, host, now_on, error }
+        let hosts = match failure {
+            Failure::FailoverFailed(_) => self.pool.cluster().reports(|_| None),
+            _ => Vec::new(),
+        };
+        SessionError { failure, host, now_on, error, hosts }
     }
 }
 
@@ -474,16 +401,18 @@ enum Next {
     Done(Result<(), Failure>),
 }
 
-fn outcome(cause: &Cause, by_budget: bool) -> Outcome {
-    Outcome::Failed { verdict: cause.verdict, by_budget }
+/// The hosts with the source in front.
+fn in_order<D: Driver>(hosts: &Hosts<D>) -> Vec<HostId> {
+    let mut ids: Vec<HostId> = hosts.iter().map(|slots| slots.id()).collect();
+    if let Some(first) = first_of(hosts)
+        && let Some(at) = ids.iter().position(|id| *id == first)
+    {
+        ids[..=at].rotate_right(1);
+    }
+    ids
 }
 
-/// A place in a host's counts while its connection is dialled. Freed if the session is dropped meanwhile.
-struct Reserved<'a, D: Driver>(&'a Arc<HostSlots<D>>);
-
-impl<D: Driver> Drop for Reserved<'_, D> {
-    fn drop(&mut self) {
-        let now = self.0.clock.now();
-        self.0.update(|state| state.unreserve(now));
-    }
+fn first_of<D: Driver>(hosts: &Hosts<D>) -> Option<HostId> {
+    let source = hosts.iter().find(|slots| slots.host.role() == Role::Source);
+    source.or_else(|| hosts.first()).map(|slots| slots.id())
 }

@@ -83,6 +83,11 @@ impl Conn {
             .map(|flags| flags.contains(mysql_async::consts::StatusFlags::SERVER_STATUS_IN_TRANS))
     }
 
+    /// Whether the caller asked for a read-only transaction since the connection was last clean.
+    pub(crate) fn asked_read_only(&self) -> bool {
+        self.watch.asked_read_only
+    }
+
     /// Judges an error that did not pass through this wrapper, and does what follows from it: the
     /// connection is not used again, the pool is told.
     pub fn observe(&mut self, error: &Error) -> Verdict {

@@ -75,21 +75,29 @@ impl MySqlOptions {
     ///
     /// See [`OpenError`].
     pub async fn open(&self) -> Result<Pool, OpenError> {
-        #[cfg(feature = "srv")]
-        if let Some(service) = self.srv_service()? {
-            let hosts = service.resolve().await?;
-            let pool = build(self.pool_builder()?.hosts(hosts.iter().cloned()))?;
-            crate::follow::spawn(&pool, service, hosts, self.srv_refresh_interval);
-            any_host(&pool).await?;
-            return Ok(pool);
-        }
-        let pool = build(self.pool_builder()?)?;
+        let pool = self.connect_later().await?;
         if self.is_replication() {
             self.both_sides(&pool).await?;
         } else {
             any_host(&pool).await?;
         }
         Ok(pool)
+    }
+
+    /// Opens a pool without making sure that it can serve. A DNS service is asked for its hosts.
+    ///
+    /// # Errors
+    ///
+    /// If the options cannot be used, or a DNS service gave no hosts.
+    pub async fn connect_later(&self) -> Result<Pool, OpenError> {
+        #[cfg(feature = "srv")]
+        if let Some(service) = self.srv_service()? {
+            let hosts = service.resolve().await?;
+            let pool = build(self.pool_builder()?.hosts(hosts.iter().cloned()))?;
+            crate::follow::spawn(&pool, service, hosts, self.srv_refresh_interval);
+            return Ok(pool);
+        }
+        Ok(build(self.pool_builder()?)?)
     }
 
     async fn both_sides(&self, pool: &Pool) -> Result<(), OpenError> {
@@ -149,6 +157,8 @@ pub enum OpenError {
     Config(ConfigError),
     /// No connection could be had.
     Pool(Error),
+    /// A session found no host.
+    Session(Box<crate::session::Failed>),
     /// A DNS service gave no hosts.
     #[cfg(feature = "srv")]
     Srv(crate::srv::SrvError),
@@ -159,6 +169,7 @@ impl fmt::Display for OpenError {
         match self {
             Self::Config(error) => error.fmt(f),
             Self::Pool(error) => error.fmt(f),
+            Self::Session(error) => error.fmt(f),
             #[cfg(feature = "srv")]
             Self::Srv(error) => error.fmt(f),
         }
@@ -170,6 +181,7 @@ impl StdError for OpenError {
         match self {
             Self::Config(error) => Some(error),
             Self::Pool(error) => Some(error),
+            Self::Session(error) => Some(error),
             #[cfg(feature = "srv")]
             Self::Srv(error) => Some(error),
         }

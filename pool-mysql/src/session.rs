@@ -1,5 +1,7 @@
 //! The logical connection for MySQL: text and prepared statements over a session that survives its host.
 
+mod text;
+
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
@@ -7,12 +9,17 @@ use std::sync::Arc;
 use mysql_async::prelude::{FromRow, Queryable};
 use mysql_async::{Error, Params};
 use pool_core::access::AccessMode;
+use pool_core::config::ConfigError;
+use pool_core::driver::Driver;
 use pool_core::failover::{Carry, Failure, Isolation, Job, SessionOptions, Statement};
 use pool_core::session::{SessionDriver, SessionError};
+use pool_core::verdict::Verdict;
 
+use self::text::{Text, kind};
 use crate::conn::Conn;
 use crate::driver::MySql;
-use crate::pool::Pool;
+use crate::options::MySqlOptions;
+use crate::pool::{OpenError, Pool};
 
 /// The error of a call on a [`Session`].
 pub type Failed = SessionError<Error>;
@@ -74,12 +81,27 @@ impl Session {
 
     /// Runs a text statement and drops its rows.
     ///
+    /// A text that does what a method of the session does (`BEGIN`, `COMMIT`, `ROLLBACK`, `USE name`,
+    /// `SET autocommit = …`, `SET SESSION TRANSACTION READ …`) is that method: what it sets follows the
+    /// session, and a `ROLLBACK` acknowledges a lost transaction.
+    ///
     /// # Errors
     ///
     /// See [`Failure`].
     pub async fn query_drop(&mut self, sql: &str) -> Result<(), Failed> {
-        let text = sql.to_owned();
-        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query_drop(text))).await
+        let inner = &mut self.inner;
+        match text::read(sql) {
+            Text::Autocommit(on) => inner.set_autocommit(on).await,
+            Text::Begin => inner.begin().await,
+            Text::Commit => inner.commit().await,
+            Text::ReadOnly(on) => inner.set_read_only(on).await,
+            Text::Rollback => inner.rollback().await,
+            Text::UseDatabase(name) => inner.set_database(&name).await,
+            Text::Statement(kind) => {
+                let text = sql.to_owned();
+                inner.execute(kind, move |conn| Box::pin(conn.query_drop(text))).await
+            }
+        }
     }
 
     /// Runs a statement with parameters (prepared on first use, cached per connection).
@@ -150,6 +172,37 @@ impl Session {
     }
 }
 
+impl MySqlOptions {
+    /// How a session behaves beyond the walk: `autoReconnect` and what belongs to it.
+    ///
+    /// `maxReconnects` and `initialTimeout` are part of the failover policy of the pool.
+    ///
+    /// # Errors
+    ///
+    /// If an option cannot be used.
+    pub fn session_options(&self) -> Result<SessionOptions, ConfigError> {
+        self.failover().map(|policy| policy.session_options())
+    }
+
+    /// Opens a pool of its own for one logical connection, and connects.
+    ///
+    /// More sessions of the same pool are made with [`Session::new`].
+    ///
+    /// # Cancellation
+    ///
+    /// Dropping the future closes what was opened.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub async fn open_session(&self) -> Result<Session, OpenError> {
+        let pool = self.connect_later().await?;
+        let mut session = Session::new(&pool, self.session_options()?);
+        session.connect().await.map_err(|error| OpenError::Session(Box::new(error)))?;
+        Ok(session)
+    }
+}
+
 impl Deref for Session {
     type Target = pool_core::session::Session<MySql>;
 
@@ -200,6 +253,24 @@ impl SessionDriver for MySql {
     fn in_transaction(&self, conn: &Conn) -> Option<bool> {
         conn.in_transaction()
     }
+
+    /// As the verdict table, with what Connector/J adds (SQLState class 08). A write refused by a
+    /// transaction that the caller itself opened read-only says nothing about the host.
+    fn judge(&self, conn: &Conn, error: &Error) -> Verdict {
+        let code = match error {
+            Error::Server(server) => server.code,
+            _ => 0,
+        };
+        match (self.verdict(error), code) {
+            (Verdict::Statement | Verdict::Permanent, 1081 | 1218 | 1251 | 3068 | 13130) => {
+                Verdict::ConnectionLost
+            }
+            (Verdict::Demoted, 1792) if !conn.is_read_only() && conn.asked_read_only() => {
+                Verdict::Statement
+            }
+            (verdict, _) => verdict,
+        }
+    }
 }
 
 fn set_autocommit(on: bool) -> &'static str {
@@ -214,34 +285,9 @@ fn use_database(name: &str) -> String {
     format!("USE `{}`", name.replace('`', "``"))
 }
 
-/// Whether a text may end the transaction that it runs in. Only first words that cannot are `Plain`; a
-/// text of several statements might.
-fn kind(sql: &str) -> Statement {
-    const PLAIN: [&str; 8] =
-        ["SELECT", "INSERT", "UPDATE", "DELETE", "REPLACE", "SHOW", "WITH", "DO"];
-    let text = sql.trim();
-    let word = text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default();
-    let plain = PLAIN.iter().any(|plain| plain.eq_ignore_ascii_case(word));
-    let single = !text.trim_end_matches(';').contains(';');
-    if plain && single { Statement::Plain } else { Statement::EndsTransaction }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_single_statements_with_a_harmless_first_word_stay_in_the_transaction() {
-        for sql in
-            ["select 1", " INSERT INTO t VALUES (1);", "with x as (select 1) select * from x"]
-        {
-            assert_eq!(kind(sql), Statement::Plain, "{sql}");
-        }
-        for sql in ["COMMIT", "select 1; commit", "CREATE TABLE t (a INT)", "", "/* x */ select 1"]
-        {
-            assert_eq!(kind(sql), Statement::EndsTransaction, "{sql}");
-        }
-    }
 
     #[test]
     fn a_database_name_cannot_break_out_of_its_quotes() {

@@ -98,7 +98,10 @@ impl Logical {
             Ran::NotWritable => self.finish(now, call, Err(Failure::NotWritable)),
             Ran::Lost { maybe_executed } => {
                 let failure = self.failure_of_lost(&call, maybe_executed);
-                self.transaction_lost = failure == Failure::TransactionLost;
+                // A text that might have ended the transaction: if it did not, what follows must not
+                // run as if inside it.
+                let unsure = self.in_transaction && matches!(call, Call::Execute(_));
+                self.transaction_lost = failure == Failure::TransactionLost || unsure;
                 self.lose(now, call, failure)
             }
         }
