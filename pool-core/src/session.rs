@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub use self::error::SessionError;
+use self::open::Opener;
 use crate::access::AccessMode;
 use crate::cluster::Hosts;
 use crate::driver::Driver;
@@ -285,7 +286,7 @@ impl<D: SessionDriver> Session<D> {
         match command {
             Command::Open(open) => {
                 // Cancellation safety: on a return the old lease is kept until the new one is ready.
-                let outcome = match self.open(&open).await {
+                let outcome = match Opener(&self.pool).open(&open).await {
                     Ok(lease) => {
                         if let Some(old) = self.lease.replace(lease) {
                             old.discard();

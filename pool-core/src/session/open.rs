@@ -4,27 +4,31 @@ use std::sync::Arc;
 
 use tokio::time::{Instant, timeout_at};
 
-use super::{Session, SessionDriver};
+use super::SessionDriver;
 use crate::access::Access;
 use crate::driver::Driver;
 use crate::error::{Cause, Phase};
 use crate::failover::{Open, Outcome};
 use crate::host::Role;
 use crate::lease::Lease;
+use crate::pool::Pool;
 use crate::slots::store::{HostSlots, Refusal, Watch};
 use crate::verdict::Verdict;
 
-impl<D: SessionDriver> Session<D> {
+/// Opens connections of a pool. Not a method of the session, whose futures would not be `Send` then.
+pub(super) struct Opener<'p, D: Driver>(pub(super) &'p Pool<D>);
+
+impl<D: SessionDriver> Opener<'_, D> {
     /// A connection to that host in the state of the session, within the budget.
     ///
     /// Cancellation safety: a connection that is under way is closed and its place is free.
     pub(super) async fn open(&self, open: &Open) -> Result<Lease<D>, Outcome> {
-        let Some(slots) = self.pool.cluster().host(open.host) else {
+        let Some(slots) = self.0.cluster().host(open.host) else {
             return Err(failed(Verdict::HostDown));
         };
         let outcome = self.open_on(&slots, open).await;
         tracing::debug!(
-            pool = %self.pool.cluster().name,
+            pool = %self.0.cluster().name,
             host = slots.host.name(),
             connected = outcome.is_ok(),
             "session tries a host"
@@ -47,7 +51,7 @@ impl<D: SessionDriver> Session<D> {
     }
 
     async fn still_alive(&self, mut lease: Lease<D>, deadline: Instant) -> Option<Lease<D>> {
-        let cluster = self.pool.cluster();
+        let cluster = self.0.cluster();
         let limit = deadline.min(Instant::now() + cluster.config.check_timeout);
         match timeout_at(limit, cluster.driver.ping(&mut lease)).await {
             Ok(Ok(())) => Some(lease),
@@ -65,7 +69,7 @@ impl<D: SessionDriver> Session<D> {
         slots: &Arc<HostSlots<D>>,
         deadline: Instant,
     ) -> Result<Lease<D>, Outcome> {
-        let cluster = self.pool.cluster();
+        let cluster = self.0.cluster();
         let access = Access::Host(slots.id());
         if !slots.with_state(|state| state.reserve()) {
             return match slots.checkout(cluster.ticket(), deadline).await {
@@ -104,7 +108,7 @@ impl<D: SessionDriver> Session<D> {
         open: &Open,
         deadline: Instant,
     ) -> Result<Lease<D>, Outcome> {
-        let driver = &self.pool.cluster().driver;
+        let driver = &self.0.cluster().driver;
         let ready = async {
             if open.check_role && driver.probe(&mut lease).await?.role == Role::Replica {
                 return Ok(false);

@@ -152,9 +152,13 @@ impl Bench {
 
 pub fn options(cluster: &Cluster, keys: &str) -> MySqlOptions {
     record();
-    let url = format!("{}?probeInterval=0&connectTimeout=1000&{keys}", cluster.url("app"));
-    let options = MySqlOptions::from_url(url.trim_end_matches('&')).unwrap();
-    if keys.contains("retriesAllDown") { options } else { options.retries_all_down(2) }
+    let mut url = format!("{}?probeInterval=0&{keys}", cluster.url("app"));
+    for (key, value) in [("connectTimeout", 1000), ("retriesAllDown", 2)] {
+        if !keys.contains(key) {
+            url = format!("{}&{key}={value}", url.trim_end_matches('&'));
+        }
+    }
+    MySqlOptions::from_url(&url).unwrap()
 }
 
 pub fn done<T>(result: Result<T, pool_mysql::Failed>) -> Result<(), Failure> {
