@@ -88,7 +88,7 @@ impl<M: ManageConnection> Driver for Bb8Driver<M> {
     }
 
     fn peek(&self, conn: &mut Self::Conn) -> Liveness {
-        let (inner, manager) = conn.parts();
+        let (inner, manager, ()) = conn.parts();
         if manager.has_broken(inner) { Liveness::Dead } else { Liveness::Clean }
     }
 
@@ -108,7 +108,7 @@ impl<M: ManageConnection> Driver for Bb8Driver<M> {
     }
 
     async fn ping(&self, conn: &mut Self::Conn) -> Result<(), ForeignError> {
-        let (inner, manager) = conn.parts();
+        let (inner, manager, ()) = conn.parts();
         manager.is_valid(inner).await.map_err(|error| self.managers.wrap(&error))
     }
 

@@ -26,9 +26,6 @@ impl<D: Driver> Manager for FailoverManager<D> {
     }
 }
 
-/// A manager of `deadpool` connections and the pieces of one.
-type Parts<M> = (<M as Manager>::Type, Metrics);
-
 /// Any `deadpool` manager as a [`Driver`]: one manager per host.
 ///
 /// A manager has no look at a connection without I/O, so one that was handed out is closed on return unless
@@ -75,8 +72,8 @@ where
         self
     }
 
-    async fn recycle(&self, conn: &mut Foreign<Parts<M>, M>) -> Result<(), ForeignError> {
-        let ((inner, metrics), manager) = conn.parts();
+    async fn recycle(&self, conn: &mut Foreign<M::Type, M, Metrics>) -> Result<(), ForeignError> {
+        let (inner, manager, metrics) = conn.parts();
         let recycled = manager.recycle(inner, metrics).await;
         metrics.recycle_count += 1;
         metrics.recycled = Some(std::time::Instant::now());
@@ -106,14 +103,13 @@ where
     M::Type: 'static,
     M::Error: 'static,
 {
-    type Conn = Foreign<Parts<M>, M>;
+    type Conn = Foreign<M::Type, M, Metrics>;
     type Error = ForeignError;
 
     async fn connect(&self, request: ConnectRequest<'_>) -> Result<Self::Conn, ForeignError> {
         let manager = self.managers.of(request.host);
         let conn = manager.create().await.map_err(|error| self.managers.wrap_silent(&error))?;
-        let parts = (conn, Metrics::default());
-        Ok(Foreign::new(parts, manager, request.host.role(), request.reporter))
+        Ok(Foreign::new(conn, manager, request.host.role(), request.reporter))
     }
 
     fn peek(&self, conn: &mut Self::Conn) -> Liveness {
@@ -131,8 +127,7 @@ where
     async fn probe(&self, conn: &mut Self::Conn) -> Result<Probe, ForeignError> {
         let role = match &self.ask {
             Some(ask) => {
-                let ((inner, _), _) = conn.parts();
-                ask(inner).await.map_err(|error| self.managers.wrap_silent(&error))?
+                ask(conn.parts().0).await.map_err(|error| self.managers.wrap_silent(&error))?
             }
             None => {
                 self.recycle(conn).await?;
@@ -147,7 +142,7 @@ where
     }
 
     async fn close(&self, mut conn: Self::Conn) {
-        let ((inner, _), manager) = conn.parts();
+        let (inner, manager, _) = conn.parts();
         // Pairs with `create`, as the manager expects.
         manager.detach(inner);
     }

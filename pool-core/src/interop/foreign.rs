@@ -15,8 +15,10 @@ use crate::verdict::Verdict;
 /// A connection made by another pool's manager. Dereferences to that connection.
 ///
 /// Tell the pool about errors of statements by [`Foreign::report`]: nothing else can notice them.
-pub struct Foreign<C, M> {
+pub struct Foreign<C, M, X = ()> {
     conn: C,
+    /// What the manager wants to be told about the connection.
+    extra: X,
     manager: Arc<M>,
     role: Role,
     reporter: Reporter,
@@ -24,11 +26,13 @@ pub struct Foreign<C, M> {
     pub(super) used: bool,
 }
 
-impl<C, M> Foreign<C, M> {
+impl<C, M, X: Default> Foreign<C, M, X> {
     pub(super) fn new(conn: C, manager: Arc<M>, role: Role, reporter: Reporter) -> Self {
-        Self { conn, manager, role, reporter, used: false }
+        Self { conn, extra: X::default(), manager, role, reporter, used: false }
     }
+}
 
+impl<C, M, X> Foreign<C, M, X> {
     /// Tells the pool about an error of a statement, so that the host is judged at once.
     pub fn report(&self, verdict: Verdict, error: &dyn fmt::Display) {
         self.reporter.report(verdict, error);
@@ -42,12 +46,12 @@ impl<C, M> Foreign<C, M> {
         }
     }
 
-    pub(super) fn parts(&mut self) -> (&mut C, &M) {
-        (&mut self.conn, &self.manager)
+    pub(super) fn parts(&mut self) -> (&mut C, &M, &mut X) {
+        (&mut self.conn, &self.manager, &mut self.extra)
     }
 }
 
-impl<C, M> Deref for Foreign<C, M> {
+impl<C, M, X> Deref for Foreign<C, M, X> {
     type Target = C;
 
     fn deref(&self) -> &C {
@@ -55,14 +59,14 @@ impl<C, M> Deref for Foreign<C, M> {
     }
 }
 
-impl<C, M> DerefMut for Foreign<C, M> {
+impl<C, M, X> DerefMut for Foreign<C, M, X> {
     fn deref_mut(&mut self) -> &mut C {
         self.used = true;
         &mut self.conn
     }
 }
 
-impl<C, M> fmt::Debug for Foreign<C, M> {
+impl<C, M, X> fmt::Debug for Foreign<C, M, X> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Foreign").field("role", &self.role).finish_non_exhaustive()
     }

@@ -44,8 +44,10 @@ impl<D: Driver> Managed<D> {
         self.is_void() || self.home.driver.peek(&mut self.conn) == Liveness::Dead
     }
 
-    /// Whether flags alone rule it out: discarded, a check under way, its host failed since.
-    pub(super) fn is_void(&self) -> bool {
+    /// Whether flags alone rule it out: discarded, a check under way, its host failed since it was opened. For a
+    /// sweep over idle connections (`deadpool`'s `retain`).
+    #[must_use]
+    pub fn is_void(&self) -> bool {
         self.discarded
             || self.in_flight
             || self
