@@ -58,11 +58,14 @@ impl<D: Driver> Pool<D> {
     pub async fn drain(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
         let slots = self.member(name)?;
         let cluster = self.cluster();
-        slots.health.set_draining(true);
         let host = slots.host.shared_name();
         let in_use = slots.counts().in_use;
         cluster.emit(Event::Draining { host: Arc::clone(&host), in_use });
-        slots.update(|state| state.drain());
+        // Flag and state change together, or a concurrent `undrain` could leave them apart.
+        slots.update(|state| {
+            slots.health.set_draining(true);
+            state.drain()
+        });
         cluster.yield_writer(&slots);
         let settled = slots.settle_by(deadline_in(grace)).await;
         if settled.abandoned == 0 {
@@ -80,8 +83,8 @@ impl<D: Driver> Pool<D> {
         let slots = self.member(name)?;
         let cluster = self.cluster();
         let now = cluster.clock.now();
-        slots.health.set_draining(false);
         slots.update(|state| {
+            slots.health.set_draining(false);
             let actions = state.resume(now);
             if cluster.paused.load(Relaxed) {
                 state.pause();

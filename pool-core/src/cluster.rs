@@ -204,6 +204,10 @@ impl<D: Driver> Cluster<D> {
             self.writer_found.notify_waiters();
             return;
         }
+        if let Some(before) = &before {
+            // Who waits there may wait for a host that takes writes.
+            before.turn_away();
+        }
         // Connections opened for reads may be read-only sessions.
         if self.config.roles == Roles::Probed {
             let was = host.health.set_role(Role::Source);
@@ -249,6 +253,8 @@ impl<D: Driver> Cluster<D> {
         if was_source || was_writer {
             self.emit(Event::Demoted { host: host.host.shared_name() });
         }
+        // Who waits here may wait for a host that takes writes.
+        host.turn_away();
         host.suspect.notify_one();
     }
 
@@ -264,6 +270,7 @@ impl<D: Driver> Cluster<D> {
                 message: Arc::clone(&cause.message),
             });
         }
+        host.turn_away_stranded(cause);
         newly
     }
 
@@ -377,6 +384,7 @@ impl<D: Driver> Watch for Cluster<D> {
 
     fn failed(&self, host: HostId, generation: u64, cause: Cause) {
         let Some(slots) = self.host(host) else { return };
+        slots.health.note_cause(cause.clone());
         match cause.verdict {
             Verdict::HostDown | Verdict::Inactive => {
                 // Once: nothing is opened while it is left out.
@@ -388,7 +396,6 @@ impl<D: Driver> Watch for Cluster<D> {
             Verdict::Demoted => self.demote(&slots, Role::Unknown),
             _ => {}
         }
-        slots.health.note_cause(cause);
     }
 
     fn reported(&self, host: HostId, generation: u64, cause: Cause) {

@@ -14,6 +14,8 @@ use crate::verdict::Verdict;
 pub enum Phase {
     /// Opening a connection.
     Dialling,
+    /// Using a leased connection: no checkout fails in it, but a host's last cause may be from there.
+    InUse,
     /// Looking for a host: routing, eligibility, or a refused request.
     Selecting,
     /// Waiting for a check of an idle connection.
@@ -30,6 +32,7 @@ impl Phase {
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Dialling => "dialling",
+            Self::InUse => "in use",
             Self::Selecting => "selecting",
             Self::Validating => "validating",
             Self::Waiting => "waiting",

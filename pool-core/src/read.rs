@@ -63,17 +63,21 @@ impl<D: Driver> Pool<D> {
         if let Some(slot) = slots.try_checkout() {
             return Ok(Lease::new(slots, slot, access));
         }
-        match slots.checkout(cluster.ticket(), self.deadline()).await {
-            Ok(slot) => Ok(Lease::new(slots, slot, access)),
-            Err(refusal) => {
-                let source = match &refusal {
-                    Refusal::Unreachable(cause) => cause.error.clone(),
-                    _ => None,
-                };
-                self.settle(refusal, access, started)?;
-                let error = self.error(ErrorKind::NoHost, Phase::Dialling, access, started);
-                Err(error.with_source(source))
-            }
+        let (ticket, deadline) = (cluster.ticket(), self.deadline());
+        loop {
+            let refusal = match slots.checkout(ticket, deadline).await {
+                Ok(slot) => return Ok(Lease::new(slots, slot, access)),
+                Err(refusal) => refusal,
+            };
+            let source = match &refusal {
+                // The host is still the one that was asked for, whatever it is now.
+                Refusal::Away if slots.with_state(|state| state.takes_work()) => continue,
+                Refusal::Unreachable(cause) => cause.error.clone(),
+                _ => None,
+            };
+            self.settle(refusal, access, started)?;
+            let error = self.error(ErrorKind::NoHost, Phase::Dialling, access, started);
+            return Err(error.with_source(source));
         }
     }
 
@@ -125,7 +129,9 @@ impl<D: Driver> Pool<D> {
                 }
                 Err(refusal) => {
                     self.settle(refusal, Access::Read, started)?;
-                    tried.push(slots.id());
+                    if !slots.with_state(|state| state.takes_work()) {
+                        tried.push(slots.id());
+                    }
                 }
             }
         }

@@ -6,6 +6,7 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -80,12 +81,12 @@ impl<D: Driver> Cluster<D> {
 
     async fn walk(&self, report: &watch::Sender<Option<WalkEnd>>) -> WalkEnd {
         let hosts = self.views();
-        let left_at = self.left_at.load(std::sync::atomic::Ordering::Relaxed);
+        let left_at = self.left_at.load(Relaxed);
         let view = View {
             hosts: &hosts,
             current: self.last_writer.load().as_ref().map(|writer| writer.id()),
             left_source_at: (left_at != 0).then(|| Duration::from_nanos(left_at)),
-            statements: self.checkouts.load(std::sync::atomic::Ordering::Relaxed),
+            statements: self.checkouts.load(Relaxed),
         };
         let mut plan = self.failover.plan(&view);
         let mut last = None;
@@ -99,15 +100,31 @@ impl<D: Driver> Cluster<D> {
                 return WalkEnd::Found;
             }
             // One receiver is the cluster's own.
-            if report.receiver_count() <= 1 {
+            if report.receiver_count() <= 1 || self.closed.load(Relaxed) {
                 return WalkEnd::Unwanted;
             }
             match plan.next(self.clock.now(), last.as_ref()) {
                 Step::Try { host, budget } => {
                     attempts += 1;
-                    match self.attempt(host, budget).await {
-                        Ok(()) => return WalkEnd::Found,
-                        Err((outcome, error)) => {
+                    let mut attempt = pin!(self.attempt(host, budget));
+                    let ended = loop {
+                        tokio::select! {
+                            biased;
+                            ended = &mut attempt => break Some(ended),
+                            () = &mut found => {
+                                found.set(self.writer_found.notified());
+                                found.as_mut().enable();
+                                // Cancellation safety: the attempt gives its place back when dropped.
+                                if self.usable_writer().is_some() || self.closed.load(Relaxed) {
+                                    break None;
+                                }
+                            }
+                        }
+                    };
+                    match ended {
+                        None => {}
+                        Some(Ok(())) => return WalkEnd::Found,
+                        Some(Err((outcome, error))) => {
                             last = Some(outcome);
                             cause = error.or(cause);
                         }

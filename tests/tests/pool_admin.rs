@@ -12,7 +12,7 @@ use pool_core::event::Event;
 use pool_core::host::{Host, Role};
 use pool_core::pool::Pool;
 use pool_core::verdict::Verdict;
-use pool_tests::scripted::{Scripted, hosts};
+use pool_tests::scripted::{Answer, Scripted, hosts};
 use support::{builder, connects, counts, eventually, ms, open, secs, sent};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -263,6 +263,23 @@ async fn a_close_refuses_callers_waits_for_leases_and_counts_the_abandoned() {
         eventually("all are closed", || open(&driver.host(host)) == 0).await;
     }
     assert_eq!(pool.close(secs(1)).await.abandoned, 0, "closing again is fine");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_close_refuses_callers_of_a_walk_at_once() {
+    let driver = Scripted::new();
+    for host in ["h1", "h2"] {
+        driver.host(host).connect(Answer::Hang);
+    }
+    let pool = builder(&driver, 2).build().unwrap();
+    let mut caller = Box::pin(pool.get());
+    assert!(poll!(&mut caller).is_pending());
+    eventually("the walk dials", || connects(&driver.host("h1")) == 1).await;
+    let started = Instant::now();
+    assert_eq!(pool.close(secs(1)).await.abandoned, 0);
+    assert_eq!(caller.await.unwrap_err().kind(), ErrorKind::Closed);
+    assert!(started.elapsed() < ms(5), "{:?}", started.elapsed());
+    assert_eq!(counts(&pool, "h1").connecting, 0);
 }
 
 #[tokio::test(start_paused = true)]

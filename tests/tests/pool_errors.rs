@@ -104,6 +104,24 @@ async fn a_permanent_error_comes_at_once_and_carries_the_drivers_error() {
     assert!(pool.get().await.is_ok(), "and the retry goes on");
 }
 
+/// Another error in between does not hide what is wrong.
+#[tokio::test(start_paused = true)]
+async fn a_permanent_error_is_told_even_if_another_error_came_later() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 1).build().unwrap();
+    let lease = pool.get().await.unwrap();
+    driver.host("h1").connect(Answer::Fail(Verdict::Permanent));
+    lease.fail(Verdict::ConnectionLost);
+    drop(pool.get_within(ms(100)).await.unwrap_err());
+    lease.fail(Verdict::ConnectionEnded);
+    drop(lease);
+    for _ in 0..20 {
+        let error = pool.get_within(ms(100)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Permanent, "{error}");
+        must_say(&error, &["scripted permanent", "connection-ended error 0 ms ago while in use"]);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_permanent_error_in_a_walk_ends_it_with_that_cause() {
     let driver = Scripted::new();

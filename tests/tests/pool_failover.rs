@@ -6,6 +6,7 @@ mod support;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
 
+use futures_util::poll;
 use pool_core::config::Roles;
 use pool_core::driver::Lag;
 use pool_core::error::ErrorKind;
@@ -200,6 +201,122 @@ async fn a_refused_write_demotes_the_host_and_the_next_one_goes_where_writes_are
     let status = pool.status();
     assert_eq!(&*status.writer().unwrap().name, "h2");
     assert_eq!(status.host("h1").unwrap().role, Role::Replica);
+}
+
+/// Who already waits in the queue of the host that lost the writes goes with them.
+#[tokio::test(start_paused = true)]
+async fn a_caller_in_the_queue_of_a_demoted_host_is_served_by_the_new_source() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 2).max_size(1).build().unwrap();
+    let lease = pool.get().await.unwrap();
+    let mut waiter = Box::pin(pool.get());
+    assert!(poll!(&mut waiter).is_pending());
+    driver.host("h1").role(Role::Replica);
+    driver.host("h2").role(Role::Source);
+    lease.fail(Verdict::Demoted);
+    let started = Instant::now();
+    assert_eq!(waiter.await.unwrap().host().name(), "h2");
+    assert_eq!(started.elapsed(), ms(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_in_the_queue_of_the_old_source_follows_a_promotion() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 2).max_size(1).build().unwrap();
+    let _held = pool.get().await.unwrap();
+    let mut waiter = Box::pin(pool.get());
+    assert!(poll!(&mut waiter).is_pending());
+    pool.promote("h2").unwrap();
+    assert_eq!(waiter.await.unwrap().host().name(), "h2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_in_the_queue_of_a_host_that_goes_down_moves_on() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 3).max_size(1).probe_interval(Some(secs(1))).build().unwrap();
+    drop(pool.get().await.unwrap());
+    let _full = [pool.get_host("h2").await.unwrap(), pool.get_host("h3").await.unwrap()];
+    let mut reads: Vec<_> = (0..2).map(|_| Box::pin(pool.get_read())).collect();
+    for read in &mut reads {
+        assert!(poll!(read).is_pending());
+    }
+    assert_eq!((counts(&pool, "h2").waiting, counts(&pool, "h3").waiting), (1, 1));
+    driver.host("h2").down(Verdict::HostDown);
+    driver.host("h3").down(Verdict::HostDown);
+    let started = Instant::now();
+    for read in reads {
+        assert_eq!(read.await.unwrap().host().name(), "h1");
+    }
+    assert!(started.elapsed() < secs(3), "{:?}", started.elapsed());
+}
+
+/// Takes connects, fails every probe and check: callers are not sent in circles.
+#[tokio::test(start_paused = true)]
+async fn a_host_that_only_takes_connects_serves_or_fails_within_the_deadline() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 2)
+        .bypass_window(ms(0))
+        .max_size(2)
+        .probe_interval(Some(secs(1)))
+        .build()
+        .unwrap();
+    drop(pool.get().await.unwrap());
+    for host in ["h1", "h2"] {
+        driver.host(host).ping(Answer::Fail(Verdict::HostDown));
+    }
+    let callers = (0..20).map(|_| {
+        let pool = pool.clone();
+        tokio::spawn(async move {
+            let started = Instant::now();
+            if let Ok(lease) = pool.get_within(secs(2)).await {
+                sleep(ms(5)).await;
+                drop(lease);
+            }
+            assert!(started.elapsed() <= ms(2006), "{:?}", started.elapsed());
+        })
+    });
+    for caller in callers.collect::<Vec<_>>() {
+        caller.await.unwrap();
+    }
+    let dialled = connects(&driver.host("h1"));
+    assert!(dialled < 200, "{dialled} connects for twenty callers");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_for_a_host_by_name_waits_on_when_its_role_changes() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 2).max_size(1).build().unwrap();
+    let lease = pool.get_host("h1").await.unwrap();
+    drop(pool.get_host("h2").await.unwrap());
+    let mut named = Box::pin(pool.get_host("h1"));
+    assert!(poll!(&mut named).is_pending());
+    lease.fail(Verdict::Demoted);
+    assert!(poll!(&mut named).is_pending());
+    drop(lease);
+    assert_eq!(named.await.unwrap().host().name(), "h1");
+}
+
+/// A probe sees the new source while the walk still dials the dead one: nobody waits for the dial.
+#[tokio::test(start_paused = true)]
+async fn a_walk_ends_when_a_probe_finds_the_new_source() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 2).probe_interval(Some(secs(1))).build().unwrap();
+    drop(pool.get().await.unwrap());
+    driver.host("h1").connect(Answer::Hang);
+    driver.host("h1").ping(Answer::Hang);
+    let lease = pool.get().await.unwrap();
+    lease.fail(Verdict::Demoted);
+    drop(lease);
+    let started = Instant::now();
+    let caller = tokio::spawn({
+        let pool = pool.clone();
+        async move { writer(&pool).await }
+    });
+    sleep(ms(100)).await;
+    driver.host("h2").role(Role::Source);
+    assert_eq!(caller.await.unwrap(), "h2");
+    assert!(started.elapsed() <= ms(1100), "{:?}", started.elapsed());
+    eventually("the dial was given up", || counts(&pool, "h1").connecting == 0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -212,8 +212,7 @@ impl<C, W> State<C, W> {
     /// to wait for: drained or closed, or the last connect failed for good a moment ago.
     pub fn wait(&mut self, now: Duration, ticket: u64, handle: W) -> Actions<C, W> {
         let mut actions = Actions::none();
-        let hopeless = self.hopeless && self.total() == 0 && now < self.retry_at;
-        if hopeless || matches!(self.phase, Phase::Closed | Phase::Draining) {
+        if !self.takes_work() || self.is_hopeless(now) {
             actions.refuse.push(handle);
             return actions;
         }
@@ -229,6 +228,25 @@ impl<C, W> State<C, W> {
             Ok(place) => self.waiters.remove(place).is_some(),
             Err(_) => false,
         }
+    }
+
+    /// Refuses every waiter, so that each looks again for a host that serves it. Nothing else changes.
+    pub fn turn_away(&mut self) -> Actions<C, W> {
+        let mut actions = Actions::none();
+        actions.refuse.extend(self.waiters.drain(..).map(|w| w.handle));
+        actions
+    }
+
+    /// Whether nothing is under way that a waiter could get: all they wait for is a return.
+    #[must_use]
+    pub fn is_stranded(&self) -> bool {
+        self.connecting + self.checking == 0
+    }
+
+    /// Whether a caller that came now would be refused because the last connect failed for good.
+    #[must_use]
+    pub fn is_hopeless(&self, now: Duration) -> bool {
+        self.takes_work() && self.hopeless && self.total() == 0 && now < self.retry_at
     }
 
     /// A clean connection came back from a caller. `None`: parked, nothing to do. The hot path.
@@ -328,7 +346,7 @@ impl<C, W> State<C, W> {
         self.retry_at = now + pause.mul_f64(0.5 + 0.5 * jitter.clamp(0.0, 1.0));
         let mut actions = Actions::none();
         if verdict != Verdict::Overloaded || self.alive() == 0 {
-            actions.refuse.extend(self.waiters.drain(..).map(|w| w.handle));
+            actions.refuse = self.turn_away().refuse;
         }
         self.kick(now, &mut actions);
         actions
@@ -590,9 +608,8 @@ impl<C, W> State<C, W> {
     }
 
     fn empty(&mut self) -> Actions<C, W> {
-        let mut actions = Actions::none();
+        let mut actions = self.turn_away();
         actions.close.extend(self.idle.drain(..).map(|slot| (slot, CloseReason::Closed)));
-        actions.refuse.extend(self.waiters.drain(..).map(|w| w.handle));
         actions
     }
 }

@@ -39,13 +39,13 @@ pub(crate) trait Watch: Send + Sync {
 /// What a waiter is told.
 pub(crate) enum Grant<D: Driver> {
     Ready(Box<Slot<D::Conn>>),
-    /// The host cannot serve: the cause if a connect failed, `None` if it is drained or closed.
+    /// The host cannot serve: the cause if a connect failed, `None` if it is to be looked for elsewhere.
     Refused(Option<Cause>),
 }
 
 /// Why a host did not serve a checkout.
 pub(crate) enum Refusal {
-    /// Drained, removed or closed.
+    /// Drained, removed or closed; or what the callers wait for is elsewhere now. Worth another look.
     Away,
     /// The deadline passed.
     Late(Phase),
@@ -71,6 +71,8 @@ pub(crate) struct HostSlots<D: Driver> {
     pub(super) runtime: Handle,
     pub(super) me: Weak<Self>,
     state: Mutex<State<D::Conn, Waiter<D>>>,
+    /// Why the last connect that failed for good did.
+    pub(super) for_good: Mutex<Option<Cause>>,
     /// The number of leases, written under the lock, readable without it.
     active: AtomicU32,
     meters: Meters,
@@ -88,6 +90,7 @@ impl<D: Driver> HostSlots<D> {
         Arc::new_cyclic(|me| Self {
             health: Health::new(host.role(), host.weight()),
             state: Mutex::new(State::new(config.limits())),
+            for_good: Mutex::new(None),
             active: AtomicU32::new(0),
             meters: Meters::new(config.name.as_str().into(), host.shared_name()),
             rearm: Notify::new(),
@@ -148,11 +151,7 @@ impl<D: Driver> HostSlots<D> {
                     self.put_down(slot, CloseReason::Dead);
                 }
                 Ok(Ok(Grant::Refused(Some(cause)))) => return Err(Refusal::Unreachable(cause)),
-                Ok(Ok(Grant::Refused(None)) | Err(_)) => {
-                    // In service, and refused without a connect: the last one failed for good just now.
-                    let cause = self.health.cause().filter(|_| self.with_state(|s| s.takes_work()));
-                    return Err(cause.map_or(Refusal::Away, Refusal::Unreachable));
-                }
+                Ok(Ok(Grant::Refused(None)) | Err(_)) => return Err(Refusal::Away),
                 Err(_) => {
                     let counts = self.counts();
                     let phase = match () {
@@ -238,6 +237,20 @@ impl<D: Driver> HostSlots<D> {
         }
     }
 
+    /// Sends every waiter off to look again.
+    pub(crate) fn turn_away(&self) {
+        self.update(State::turn_away);
+    }
+
+    /// Sends every waiter off to another host, unless something is under way that may serve it here: its
+    /// end decides then. A host that takes connects and fails probes would send callers in circles else.
+    pub(crate) fn turn_away_stranded(&self, cause: &Cause) {
+        let now = self.clock.now();
+        self.update_with(Some(cause), |state| {
+            if state.is_stranded() { state.turn_away() } else { state.sweep(now) }
+        });
+    }
+
     /// Does what has become due.
     pub(super) fn sweep(&self) {
         let now = self.clock.now();
@@ -318,7 +331,10 @@ impl<D: Driver> HostSlots<D> {
         let (handle, grant) = oneshot::channel();
         let now = self.clock.now();
         let waiting = Waiting { slots: self, ticket, grant };
-        self.update(|state| state.wait(now, ticket, handle));
+        // A caller that is refused for what happened before it came is told what that was.
+        let hopeless = self.with_state(|state| state.is_hopeless(now));
+        let cause = if hopeless { self.for_good.lock().clone() } else { None };
+        self.update_with(cause.as_ref(), |state| state.wait(now, ticket, handle));
         waiting
     }
 

@@ -132,6 +132,9 @@ impl<D: Driver> HostSlots<D> {
         if let Some(watch) = self.watch.upgrade() {
             watch.failed(self.id(), generation, cause.clone());
         }
+        if cause.verdict == Verdict::Permanent {
+            *self.for_good.lock() = Some(cause.clone());
+        }
         let now = self.clock.now();
         let (verdict, jitter) = (cause.verdict, fastrand::f64());
         self.update_with(Some(&cause), |state| state.connect_failed(now, verdict, jitter));
@@ -285,7 +288,7 @@ impl<D: Driver> Report for Sink<D> {
         let (Some(watch), Some(slots)) = (self.watch.upgrade(), self.slots.upgrade()) else {
             return;
         };
-        let cause = slots.cause(Phase::Dialling, verdict, message.to_string(), None);
+        let cause = slots.cause(Phase::InUse, verdict, message.to_string(), None);
         watch.reported(self.host, self.generation, cause);
     }
 }

@@ -145,6 +145,11 @@ impl World {
             23 => self.void(),
             24 => self.reserve(),
             25..=27 => self.time_passes(),
+            28 if self.random.chance(4) => {
+                let actions = self.state.turn_away();
+                self.perform(actions);
+                assert!(self.waiting.is_empty());
+            }
             28 => self.sweep(),
             _ => self.operate(),
         }

@@ -497,6 +497,17 @@ fn a_drain_tells_its_waiters() {
 }
 
 #[test]
+fn waiters_that_are_turned_away_leave_everything_else_as_it_is() {
+    let mut store = stocked(Limits { capacity: 2, ..limits() }, &[(1, ms(0))]);
+    let lease = store.try_checkout(ms(1)).unwrap();
+    let _ = store.wait(ms(2), 1, 1);
+    let _ = store.wait(ms(2), 2, 2);
+    assert_eq!(store.turn_away().refuse, [1, 2]);
+    assert_eq!((store.counts().waiting, store.counts().connecting), (0, 1));
+    assert!(store.returned(ms(3), lease).is_none());
+}
+
+#[test]
 fn a_close_is_for_good() {
     let mut store = stocked(limits(), &[(1, ms(0))]);
     assert_eq!(closed(&store.close()), [(1, CloseReason::Closed)]);
