@@ -28,6 +28,7 @@ mod monitor;
 pub mod pool;
 #[cfg(feature = "runtime")]
 mod read;
+pub mod retry;
 pub mod route;
 #[cfg(feature = "runtime")]
 pub mod session;

@@ -46,6 +46,16 @@ impl<D: Driver> Pool<D> {
         Box::pin(self.wait_to_read(None, Tried::new(), self.deadline())).await
     }
 
+    /// As [`Pool::get_read`], leaving out hosts that this caller already tried in vain. When they are all
+    /// that could serve, nobody can.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::get_read`].
+    pub async fn get_read_except(&self, tried: &[HostId]) -> Result<Lease<D>, Error> {
+        Box::pin(self.wait_to_read(None, Tried::from_slice(tried), self.deadline())).await
+    }
+
     /// Leases a connection to the host of this name, whatever its role or weight.
     ///
     /// # Errors
