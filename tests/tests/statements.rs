@@ -1,0 +1,156 @@
+//! Routed statements on the embedded cluster: own writes, retries, refusals, explanations.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use pool_core::retry::RetryBudget;
+use pool_mysql::{Consistency, MySqlOptions, Pool, StatementError, Statements, Token};
+use pool_tests::mysql::{Cluster, Ending};
+
+async fn open(cluster: &Cluster) -> Pool {
+    let options = MySqlOptions::from_url(&cluster.url("app")).unwrap();
+    let pool = options.pool_builder().unwrap().build().unwrap();
+    Statements::new(&pool).query_drop("CREATE TABLE t (id INT PRIMARY KEY, v INT)").await.unwrap();
+    pool
+}
+
+/// The hosts that ran a statement containing `text`, by index.
+fn ran(cluster: &Cluster, text: &str) -> Vec<usize> {
+    let log = cluster.statements();
+    log.iter().filter(|line| line.text.contains(text)).map(|line| line.host).collect()
+}
+
+#[tokio::test]
+async fn reads_go_to_replicas_and_everything_else_to_the_source() {
+    let cluster = Cluster::start(3).await.unwrap();
+    cluster.log_statements(true);
+    let pool = open(&cluster).await;
+    let mut statements = Statements::new(&pool);
+    statements.exec_drop("INSERT INTO t VALUES (?, ?)", (1, 10)).await.unwrap();
+    for n in 0..6 {
+        let sql = format!("SELECT v AS plain_{n} FROM t");
+        let _: Vec<i64> = statements.query(&sql).await.unwrap();
+        assert_ne!(ran(&cluster, &format!("plain_{n} ")), [0], "{sql}");
+    }
+    let _: Vec<i64> = statements.query("SELECT v AS locked FROM t FOR UPDATE").await.unwrap();
+    assert_eq!(ran(&cluster, "locked"), [0]);
+    let forced = "/*FORCE_MASTER*/ SELECT v AS forced FROM t";
+    let _: Vec<i64> = statements.query(forced).await.unwrap();
+    assert_eq!(ran(&cluster, "forced"), [0]);
+    assert!(ran(&cluster, "FORCE_MASTER").is_empty(), "the hint is not sent");
+}
+
+#[tokio::test]
+async fn a_statement_that_binds_a_session_is_refused() {
+    let cluster = Cluster::start(1).await.unwrap();
+    let pool = open(&cluster).await;
+    for sql in ["BEGIN", "CREATE TEMPORARY TABLE x (a INT)", "SELECT @a := 1"] {
+        let refused = Statements::new(&pool).query_drop(sql).await.unwrap_err();
+        assert!(matches!(refused, StatementError::NeedsSession(_)), "{sql}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_token_makes_a_lagging_replica_wait_or_the_source_answer() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let pool = open(&cluster).await;
+    cluster.host(1).set_lag(Some(Duration::from_secs(3600))).await.unwrap();
+    let patient = Consistency::Token(Duration::from_millis(50));
+    let mut statements = Statements::new(&pool).consistency(patient);
+    let mut stale = 0;
+    for n in 0..20 {
+        let insert = format!("INSERT INTO t VALUES ({n}, {n})");
+        statements.query_drop(&insert).await.unwrap();
+        let select = format!("SELECT v FROM t WHERE id = {n}");
+        let own: Option<i64> = statements.query_first(&select).await.unwrap();
+        assert_eq!(own, Some(n), "the caller sees its own write");
+        let others: Option<i64> = Statements::new(&pool).query_first(&select).await.unwrap();
+        stale += usize::from(others.is_none());
+    }
+    assert_eq!(stale, 20, "without a token the replica's old data is seen, so the test can fail");
+}
+
+#[tokio::test]
+async fn a_token_travels_to_the_next_request() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let pool = open(&cluster).await;
+    cluster.host(1).set_lag(Some(Duration::from_secs(3600))).await.unwrap();
+    let patient = Consistency::Token(Duration::from_millis(50));
+    let mut first = Statements::new(&pool).consistency(patient);
+    first.query_drop("INSERT INTO t VALUES (7, 7)").await.unwrap();
+    let text = serde_json::to_string(first.token().unwrap()).unwrap();
+    let token: Token = serde_json::from_str(&text).unwrap();
+    let mut second = Statements::new(&pool).consistency(patient).at_least(token);
+    let seen: Option<i64> = second.query_first("SELECT v FROM t WHERE id = 7").await.unwrap();
+    assert_eq!(seen, Some(7));
+}
+
+#[tokio::test]
+async fn within_the_window_after_a_write_reads_stay_on_the_source() {
+    let cluster = Cluster::start(2).await.unwrap();
+    cluster.log_statements(true);
+    let pool = open(&cluster).await;
+    let window = Consistency::Window(Duration::from_secs(3600));
+    let mut statements = Statements::new(&pool).consistency(window);
+    let _: Vec<i64> = statements.query("SELECT v AS early FROM t").await.unwrap();
+    statements.query_drop("INSERT INTO t VALUES (1, 1)").await.unwrap();
+    let _: Vec<i64> = statements.query("SELECT v AS late FROM t").await.unwrap();
+    assert_eq!((ran(&cluster, "early"), ran(&cluster, "late")), (vec![1], vec![0]));
+}
+
+#[tokio::test]
+async fn a_read_whose_link_broke_runs_once_more_elsewhere_and_a_write_never_does() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let pool = open(&cluster).await;
+    let budget = Arc::new(RetryBudget::new());
+    let slow = Duration::from_millis(300);
+    let mut broken = 0;
+    for round in 0..4 {
+        cluster.host(1).set_statement_delay(slow);
+        let mut statements = Statements::new(&pool).retry_reads(&budget);
+        // Spawned: the future is `Send`, as a web service needs it.
+        let read = tokio::spawn(async move {
+            statements.query_first::<i64>(&format!("SELECT {round} + COUNT(*) FROM t")).await
+        });
+        let victim = cluster.host(1);
+        let before = victim.counters().statements;
+        let waited = tokio::time::timeout(Duration::from_secs(1), async {
+            while victim.counters().statements == before {
+                tokio::task::yield_now().await;
+            }
+        });
+        if waited.await.is_ok() {
+            broken += victim.kill_connections(Ending::Reset).await;
+        }
+        assert_eq!(read.await.unwrap().unwrap(), Some(round));
+    }
+    assert!(broken > 0, "at least one read was on the host that broke");
+
+    cluster.host(0).set_statement_delay(slow);
+    let mut statements = Statements::new(&pool).retry_reads(&budget);
+    let write =
+        tokio::spawn(async move { statements.query_drop("INSERT INTO t VALUES (9, 9)").await });
+    let source = cluster.host(0);
+    let before = source.counters().statements;
+    while source.counters().statements == before && !write.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    source.kill_connections(Ending::Reset).await;
+    assert!(matches!(write.await.unwrap(), Err(StatementError::Driver(_)) | Ok(())));
+}
+
+#[tokio::test]
+async fn explain_shows_the_route_the_hosts_and_the_pick() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let pool = open(&cluster).await;
+    let read = pool.explain("SELECT 1");
+    assert_eq!((read.target.as_str(), read.why), ("replica", "select"));
+    assert_eq!(read.pick.as_deref(), Some(&*cluster.host(1).addr().to_string()));
+    assert_eq!(read.hosts[1].1, "eligible");
+    let write = pool.explain("DELETE FROM t");
+    assert_eq!((write.target.as_str(), write.why), ("source", "write"));
+    assert_eq!(write.pick.as_deref(), Some(&*cluster.host(0).addr().to_string()));
+    let named = format!("/*force_node='{}'*/ SELECT 1", cluster.host(1).addr().to_string());
+    assert_eq!(pool.explain(&named).pick.as_deref(), Some(&*cluster.host(1).addr().to_string()));
+}
