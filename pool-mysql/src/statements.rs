@@ -10,6 +10,7 @@ use pool_core::error::Error as PoolError;
 use pool_core::host::HostId;
 use pool_core::retry::RetryBudget;
 use pool_core::route::{Pin, Target};
+use pool_core::session::Work;
 
 use crate::conn::Conn;
 use crate::pool::{Lease, Pool};
@@ -94,7 +95,7 @@ impl Statements {
     where
         T: FromRow + Send + 'static,
     {
-        self.run(sql, async |conn: &mut Conn, text: &str| conn.query(text).await).await
+        self.run(sql, |conn, text| Box::pin(conn.query(text))).await
     }
 
     /// Runs a text statement and returns its first row.
@@ -106,7 +107,7 @@ impl Statements {
     where
         T: FromRow + Send + 'static,
     {
-        self.run(sql, async |conn: &mut Conn, text: &str| conn.query_first(text).await).await
+        self.run(sql, |conn, text| Box::pin(conn.query_first(text))).await
     }
 
     /// Runs a text statement and drops its rows.
@@ -115,7 +116,7 @@ impl Statements {
     ///
     /// See [`StatementError`].
     pub async fn query_drop(&mut self, sql: &str) -> Result<(), StatementError> {
-        self.run(sql, async |conn: &mut Conn, text: &str| conn.query_drop(text).await).await
+        self.run(sql, |conn, text| Box::pin(conn.query_drop(text))).await
     }
 
     /// Runs a statement with parameters and returns its rows.
@@ -126,14 +127,13 @@ impl Statements {
     pub async fn exec<T>(
         &mut self,
         sql: &str,
-        params: impl Into<Params>,
+        params: impl Into<Params> + Send,
     ) -> Result<Vec<T>, StatementError>
     where
         T: FromRow + Send + 'static,
     {
         let params = params.into();
-        let work = async |conn: &mut Conn, text: &str| conn.exec(text, params.clone()).await;
-        self.run(sql, work).await
+        self.run(sql, move |conn, text| Box::pin(conn.exec(text, params.clone()))).await
     }
 
     /// Runs a statement with parameters and returns its first row.
@@ -144,14 +144,13 @@ impl Statements {
     pub async fn exec_first<T>(
         &mut self,
         sql: &str,
-        params: impl Into<Params>,
+        params: impl Into<Params> + Send,
     ) -> Result<Option<T>, StatementError>
     where
         T: FromRow + Send + 'static,
     {
         let params = params.into();
-        let work = async |conn: &mut Conn, text: &str| conn.exec_first(text, params.clone()).await;
-        self.run(sql, work).await
+        self.run(sql, move |conn, text| Box::pin(conn.exec_first(text, params.clone()))).await
     }
 
     /// Runs a statement with parameters and drops its rows.
@@ -162,17 +161,17 @@ impl Statements {
     pub async fn exec_drop(
         &mut self,
         sql: &str,
-        params: impl Into<Params>,
+        params: impl Into<Params> + Send,
     ) -> Result<(), StatementError> {
         let params = params.into();
-        let work = async |conn: &mut Conn, text: &str| conn.exec_drop(text, params.clone()).await;
-        self.run(sql, work).await
+        self.run(sql, move |conn, text| Box::pin(conn.exec_drop(text, params.clone()))).await
     }
 
     /// Cancellation safety: nothing is lost but the statement; its connection is not handed out again.
     async fn run<T, W>(&mut self, sql: &str, work: W) -> Result<T, StatementError>
     where
-        W: AsyncFn(&mut Conn, &str) -> Result<T, DriverError>,
+        T: Send,
+        W: for<'c> Fn(&'c mut Conn, String) -> Work<'c, T, DriverError> + Send + Sync,
     {
         let pool = self.pool.clone();
         let route = pool.route(sql);
@@ -184,7 +183,7 @@ impl Statements {
             budget.deposit();
         }
         let mut lease = self.lease_for(&route.target, sql, &[]).await?;
-        let result = match work(&mut lease, &route.sent).await {
+        let result = match work(&mut lease, route.sent.to_string()).await {
             Err(error) if retry_safe && self.may_repeat(&lease, &error) => {
                 let failed = lease.host().id();
                 drop(lease);
@@ -193,7 +192,7 @@ impl Statements {
                     Ok(other) => lease = other,
                     Err(_) => return Err(error.into()),
                 }
-                work(&mut lease, &route.sent).await
+                work(&mut lease, route.sent.to_string()).await
             }
             result => result,
         }?;
