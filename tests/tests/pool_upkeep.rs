@@ -6,6 +6,7 @@ mod support;
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
+use futures_util::poll;
 use pool_core::pool::Pool;
 use pool_core::verdict::Verdict;
 use pool_tests::scripted::{Answer, Scripted};
@@ -195,6 +196,25 @@ async fn a_postponed_connect_is_made_when_the_back_off_is_over() {
     let healed = Instant::now();
     assert_eq!(call.await.unwrap().unwrap(), 1);
     assert!(healed.elapsed() <= ms(161), "{:?}", healed.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_comes_during_the_back_off_waits_for_its_end_and_no_longer() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 1).build().unwrap();
+    driver.host("h1").connect(Answer::Fail(Verdict::Overloaded));
+    // Asks for a connect and leaves: when that fails, upkeep has nobody to come back for.
+    let mut left = Box::pin(pool.get());
+    assert!(poll!(&mut left).is_pending());
+    drop(left);
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!((connects(&driver.host("h1")), counts(&pool, "h1").connecting), (1, 0));
+    driver.host("h1").up();
+    let started = Instant::now();
+    assert_eq!(pool.get().await.unwrap().serial, 1);
+    assert!((ms(5)..=ms(11)).contains(&started.elapsed()), "{:?}", started.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
