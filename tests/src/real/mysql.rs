@@ -20,6 +20,8 @@ use super::{Cluster, Error, STARTUP, Server, env, port};
 /// Makes the data directory if the image has none, and becomes the server.
 const SERVER_SCRIPT: &str = include_str!("../../setup/mysql-server.sh");
 const PORT: u16 = 3306;
+const PAUSE_TRIES: u32 = 20;
+const PAUSE_RETRY: Duration = Duration::from_millis(100);
 
 /// A MySQL source and its replicas, each in a container.
 pub type MySqlCluster = Cluster<MySqlHost>;
@@ -187,7 +189,16 @@ impl Server for MySqlHost {
     }
 
     async fn pause(&self) -> Result<(), Error> {
-        ask("pause a container", self.container.pause()).await
+        // With cgroups of version 1 the daemon gives up ("unable to freeze") when the server starts
+        // threads at that very moment; the container runs on as if nothing had been asked.
+        let mut left = PAUSE_TRIES;
+        loop {
+            left -= 1;
+            match ask("pause a container", self.container.pause()).await {
+                Err(_) if left > 0 => tokio::time::sleep(PAUSE_RETRY).await,
+                outcome => return outcome,
+            }
+        }
     }
 
     async fn unpause(&self) -> Result<(), Error> {
