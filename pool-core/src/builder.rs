@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::admin::check_host;
-use crate::balance::endpoint::{EndpointMode, EndpointRules};
+use crate::balance::endpoint::{EndpointMode, EndpointRules, WeightMethod};
 use crate::balance::{BalancePolicy, Weighted};
 use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, Roles};
@@ -172,6 +172,17 @@ impl<D: Driver> PoolBuilder<D> {
     /// Sets the read/write attribute. Defaults to [`EndpointMode::ReadWrite`].
     pub fn endpoint_mode(mut self, mode: EndpointMode) -> Self {
         self.rules.mode = mode;
+        self
+    }
+
+    /// Sets where the read weight of a host without one comes from (`rds-read-weights`, read weight
+    /// allocation). [`WeightMethod::Automatic`]: 0 on the source, 100 elsewhere, and a new replica takes part
+    /// at once. [`WeightMethod::Custom`]: 0 until [`Pool::set_weight`] or the host's configuration says
+    /// otherwise.
+    ///
+    /// Defaults to automatic.
+    pub fn weights(mut self, method: WeightMethod) -> Self {
+        self.config.weights = method;
         self
     }
 

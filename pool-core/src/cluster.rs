@@ -11,7 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 
 use crate::access::{Access, AccessMode};
 use crate::balance::BalancePolicy;
-use crate::balance::endpoint::{EndpointRules, HostFacts};
+use crate::balance::endpoint::{EndpointRules, HostFacts, WeightMethod};
 use crate::clock::Clock;
 use crate::config::{Config, Roles};
 use crate::driver::Driver;
@@ -121,7 +121,10 @@ impl<D: Driver> Cluster<D> {
 
     /// A new member with the next id. Not in the list yet.
     pub(crate) fn member(&self, host: Host) -> Arc<HostSlots<D>> {
-        let host = host.with_id(HostId::new(self.next_id.fetch_add(1, Relaxed)));
+        let mut host = host.with_id(HostId::new(self.next_id.fetch_add(1, Relaxed)));
+        if self.config.weights == WeightMethod::Custom && host.weight().is_none() {
+            host = host.with_weight(0);
+        }
         let watch: Weak<dyn Watch> = self.me.clone();
         HostSlots::new(
             host,

@@ -12,6 +12,8 @@ mod clock;
 mod cluster;
 pub mod config;
 #[cfg(feature = "runtime")]
+pub mod discovery;
+#[cfg(feature = "runtime")]
 pub mod driver;
 pub mod error;
 pub mod event;

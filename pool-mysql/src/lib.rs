@@ -4,8 +4,7 @@ mod cancel;
 mod classify;
 mod conn;
 mod driver;
-#[cfg(feature = "srv")]
-mod follow;
+mod group;
 mod hosts;
 mod keys;
 mod options;
@@ -33,6 +32,7 @@ pub use cancel::CancelHandle;
 pub use classify::{classify, is_not_writable};
 pub use conn::Conn;
 pub use driver::{DEFAULT_MAX_ALLOWED_PACKET, DEFAULT_UPKEEP_TIMEOUT, MySql, ReadOnlySessions};
+pub use group::GroupMembers;
 pub use options::MySqlOptions;
 pub use pool::{Lease, OpenError, Pool};
 pub use role::{LagSource, RoleCheck};

@@ -12,6 +12,10 @@ use crate::driver::MySql;
 use crate::options::MySqlOptions;
 use crate::role::RoleCheck;
 
+/// How often a DNS service is asked again.
+#[cfg(feature = "srv")]
+const SRV_INTERVAL: std::time::Duration = std::time::Duration::from_secs(30);
+
 /// A pool of connections to MySQL hosts.
 pub type Pool = pool_core::pool::Pool<MySql>;
 
@@ -93,8 +97,8 @@ impl MySqlOptions {
         #[cfg(feature = "srv")]
         if let Some(service) = self.srv_service()? {
             let hosts = service.resolve().await?;
-            let pool = build(self.pool_builder()?.hosts(hosts.iter().cloned()))?;
-            crate::follow::spawn(&pool, service, hosts, self.srv_refresh_interval);
+            let pool = build(self.pool_builder()?.hosts(hosts))?;
+            pool.follow(service, self.srv_refresh_interval.unwrap_or(SRV_INTERVAL));
             return Ok(pool);
         }
         Ok(build(self.pool_builder()?)?)

@@ -95,6 +95,13 @@ pub struct SrvService {
     limit: Duration,
 }
 
+#[async_trait::async_trait]
+impl pool_core::discovery::Discovery for SrvService {
+    async fn hosts(&self) -> Result<Vec<Host>, Box<dyn std::error::Error + Send + Sync>> {
+        Ok(self.resolve().await?)
+    }
+}
+
 impl SrvService {
     /// Looks up `service` (such as `_mysql._tcp.example`), at `name_server` or, without one, as the
     /// operating system is configured.
