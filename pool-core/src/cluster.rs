@@ -108,12 +108,12 @@ impl<D: Driver> Cluster<D> {
         });
         let members: Hosts<D> = hosts.into_iter().map(|host| cluster.member(host)).collect();
         // With one host there is nothing to choose; otherwise the first write walks and finds out.
-        if let [only] = members.as_slice() {
-            if only.host.role() != Role::Replica {
-                only.health.set_role(Role::Source);
-                cluster.writer.store(Some(Arc::clone(only)));
-                cluster.last_writer.store(Some(Arc::clone(only)));
-            }
+        if let [only] = members.as_slice()
+            && only.host.role() != Role::Replica
+        {
+            only.health.set_role(Role::Source);
+            cluster.writer.store(Some(Arc::clone(only)));
+            cluster.last_writer.store(Some(Arc::clone(only)));
         }
         cluster.hosts.store(Arc::new(members));
         cluster

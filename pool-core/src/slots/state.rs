@@ -563,13 +563,13 @@ impl<C, W> State<C, W> {
             actions.close.push((slot, reason));
             return;
         }
-        if self.phase == Phase::Running {
-            if let Some(waiter) = self.waiters.pop_front() {
-                self.in_use += 1;
-                slot.taken = now;
-                actions.hand_over.push((waiter.handle, slot));
-                return;
-            }
+        if self.phase == Phase::Running
+            && let Some(waiter) = self.waiters.pop_front()
+        {
+            self.in_use += 1;
+            slot.taken = now;
+            actions.hand_over.push((waiter.handle, slot));
+            return;
         }
         // Upkeep brings cold connections back: each goes where its age puts it, not on top.
         let place = self.idle.partition_point(|other| other.idle_since <= slot.idle_since);

@@ -146,14 +146,12 @@ struct Worker {
 
 impl Worker {
     async fn run(self) {
-        let mut turn = self.number;
         while !self.stop.load(Relaxed) {
-            turn += 1;
-            // One statement in four writes.
-            if turn % 4 == 0 {
-                self.write().await
+            // One task in four writes, so that reads do not wait behind writes that wait for a source.
+            if self.number.is_multiple_of(4) {
+                self.write().await;
             } else {
-                self.read().await
+                self.read().await;
             }
             tokio::time::sleep(PAUSE).await;
         }
