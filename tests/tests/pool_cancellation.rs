@@ -49,7 +49,7 @@ async fn call(pool: Pool<Scripted>, mut random: Random) {
         0 => lease.soil(),
         1 => lease.kill(),
         2 => lease.fail(Verdict::ConnectionLost),
-        3 => return lease.discard(),
+        3 => lease.discard(),
         _ => {}
     }
 }
