@@ -10,6 +10,7 @@ use pool_core::host::Host;
 use pool_core::verdict::Verdict;
 
 use crate::cancel::CancelHandle;
+use crate::peek::is_clean;
 use crate::queryable::watched_queryable;
 use crate::transaction::Transaction;
 use crate::watch::Watch;
@@ -28,7 +29,8 @@ use crate::watch::Watch;
 ///
 /// A future of a statement may be dropped at any time. The answer of the abandoned statement is still on
 /// the wire then, so the connection is never used again: the pool finds it dead when it is returned.
-/// [`Conn::cancel_handle`] also ends the work on the server.
+/// Inside a transaction the pool also ends the statement on the server, so that row locks go away at once;
+/// elsewhere the server goes on with it unless [`Conn::cancel_handle`] is used.
 pub struct Conn {
     /// `None` only while it is being dropped or taken out.
     inner: Option<mysql_async::Conn>,
@@ -122,6 +124,15 @@ impl Conn {
     #[must_use]
     pub fn cancel_handle(&self) -> CancelHandle {
         CancelHandle::new(self.raw().opts().clone(), self.raw().id())
+    }
+
+    /// Whether a statement was abandoned inside a transaction: the server keeps its row locks until the
+    /// statement ends, however long that takes, although the socket is closed.
+    pub(crate) fn holds_locks_abandoned(&self) -> bool {
+        // The flags are those of the last answer, which came before the abandoned statement.
+        let flags = self.raw().last_ok_packet().map(mysql_async::OkPacket::status_flags);
+        let open = flags.is_none_or(|flags| !is_clean(flags, true));
+        self.raw().is_disconnected() && !self.watch.poisoned && open
     }
 
     /// Takes the driver's connection out. Nothing watches it any more.

@@ -15,7 +15,7 @@ use pool_core::access::Access;
 use pool_core::driver::{ConnectRequest, Driver, Liveness, Probe, Tidy};
 use pool_core::host::{Host, Role};
 use pool_core::verdict::Verdict;
-use tokio::time::{timeout, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::classify::{Classifier, command_timed_out, connect_timed_out};
 use crate::conn::{Conn, session_access};
@@ -62,6 +62,7 @@ pub struct MySql {
     read_only: ReadOnlySessions,
     statement_limit: Option<Duration>,
     upkeep_limit: Duration,
+    kill_abandoned: bool,
 }
 
 impl MySql {
@@ -95,6 +96,7 @@ impl MySql {
             read_only: ReadOnlySessions::default(),
             statement_limit: None,
             upkeep_limit: DEFAULT_UPKEEP_TIMEOUT,
+            kill_abandoned: true,
         }
     }
 
@@ -162,6 +164,17 @@ impl MySql {
     #[must_use]
     pub fn with_upkeep_timeout(mut self, limit: Duration) -> Self {
         self.upkeep_limit = limit;
+        self
+    }
+
+    /// Sets whether a statement that was abandoned inside a transaction is ended on the server, by
+    /// `KILL QUERY` over a connection of its own. Without it the server finds out that nobody is there only
+    /// when the statement is done, and keeps the row locks of the transaction until then. Defaults to
+    /// `true`. Switch it off where one address stands for several servers (a load balancer): the number of
+    /// a connection means nothing on another server.
+    #[must_use]
+    pub fn with_kill_abandoned(mut self, kill: bool) -> Self {
+        self.kill_abandoned = kill;
         self
     }
 
@@ -246,6 +259,14 @@ impl Driver for MySql {
     }
 
     async fn close(&self, conn: Conn) {
+        if self.kill_abandoned && conn.holds_locks_abandoned() {
+            let handle = conn.cancel_handle();
+            // The socket first: the server then finds nobody to answer, and rolls back.
+            drop(conn);
+            // A statement that ended by itself in the meantime is all right, too.
+            let _ = handle.kill_query(Instant::now() + self.upkeep_limit).await;
+            return;
+        }
         // An error, or no answer in time: the socket is closed all the same.
         let _ = self.upkeep(conn.into_inner().disconnect()).await;
     }
@@ -260,6 +281,7 @@ impl fmt::Debug for MySql {
             .field("prober", &self.prober)
             .field("statement_limit", &self.statement_limit)
             .field("upkeep_limit", &self.upkeep_limit)
+            .field("kill_abandoned", &self.kill_abandoned)
             .finish_non_exhaustive()
     }
 }

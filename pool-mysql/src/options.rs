@@ -187,6 +187,10 @@ options! {
     prepared_statement_cache_size: usize, units::count, ["prepStmtCacheSize"];
     /// What the server's performance schema shows about the client. `name:value,name:value` in a URL.
     connection_attributes: BTreeMap<String, String>, units::attributes, ["connectionAttributes"];
+    /// Whether a statement that was abandoned inside a transaction is ended on the server, which frees the
+    /// row locks at once. Switch it off where one address stands for several servers (a load balancer).
+    /// Defaults to `true`.
+    kill_abandoned: bool, units::flag, ["killAbandoned"];
     /// Session variables set after login and after a reset: `name=value,name=value`.
     session_variables: String, units::text, ["sessionVariables"];
     /// Whether an UPDATE reports the rows that it found, not those that it changed. Defaults to `false`.
@@ -463,6 +467,7 @@ impl MySqlOptions {
         Ok(MySql::new(base)
             .with_read_only_sessions(ReadOnlySessions { on_secondaries, for_reads: false })
             .with_reset_mode(self.reset_mode.unwrap_or_default())
+            .with_kill_abandoned(self.kill_abandoned.unwrap_or(true))
             .with_role_check(self.role_check.unwrap_or_default())
             .with_lag_source(self.lag_source.clone().unwrap_or_default())
             .with_statement_timeout(self.socket_timeout.filter(|limit| !limit.is_zero())))

@@ -10,13 +10,18 @@
 pub(crate) enum Effect {
     /// The current database.
     Database,
+    /// The next transaction alone; whether that will be read-only.
+    NextTransaction {
+        /// It will.
+        read_only: bool,
+    },
     /// Nothing that has to be undone.
     None,
     /// The access mode of every later transaction of the session; `true` is read-only.
     SessionReadOnly(bool),
     /// Tables stay locked after the transaction.
     TableLocks,
-    /// A single transaction is read-only.
+    /// The transaction that starts now is read-only.
     TransactionReadOnly,
 }
 
@@ -56,7 +61,7 @@ fn set_effect(rest: &str) -> Effect {
     match (session, rest.starts_with("transaction ")) {
         (Some(mode), _) if mode.contains("read only") => Effect::SessionReadOnly(true),
         (Some(mode), _) if mode.contains("read write") => Effect::SessionReadOnly(false),
-        (None, true) if rest.contains("read only") => Effect::TransactionReadOnly,
+        (None, true) => Effect::NextTransaction { read_only: rest.contains("read only") },
         _ => Effect::None,
     }
 }
@@ -102,9 +107,12 @@ mod tests {
             ("START TRANSACTION", Effect::None),
             ("start  transaction\tREAD ONLY", Effect::TransactionReadOnly),
             ("START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY", Effect::TransactionReadOnly),
-            ("SET TRANSACTION READ ONLY", Effect::TransactionReadOnly),
-            ("SET TRANSACTION READ WRITE", Effect::None),
-            ("SET TRANSACTION ISOLATION LEVEL SERIALIZABLE", Effect::None),
+            ("SET TRANSACTION READ ONLY", Effect::NextTransaction { read_only: true }),
+            ("SET TRANSACTION READ WRITE", Effect::NextTransaction { read_only: false }),
+            (
+                "SET TRANSACTION ISOLATION LEVEL SERIALIZABLE",
+                Effect::NextTransaction { read_only: false },
+            ),
             ("set session transaction read only", Effect::SessionReadOnly(true)),
             ("SET SESSION TRANSACTION READ WRITE", Effect::SessionReadOnly(false)),
             (

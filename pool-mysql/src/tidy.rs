@@ -12,7 +12,7 @@ use crate::peek::is_clean;
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum ResetMode {
     /// Only a connection that is visibly dirty, and only what is dirty: an open transaction is rolled
-    /// back, autocommit, access mode and current database are put back, table locks released, an unread
+    /// back, `SET TRANSACTION` forgotten, autocommit, access mode and current database are put back, table locks released, an unread
     /// result is read away. Prepared statements stay cached. The default.
     ///
     /// User variables, other session variables, temporary tables and locks by `GET_LOCK` stay as the
@@ -30,6 +30,7 @@ pub(crate) async fn roll_back(conn: &mut Conn) -> Result<(), Error> {
         put_back_access_mode(conn).await?;
         return check(conn);
     }
+    // Also undoes what was set for the next transaction alone.
     send(conn, "ROLLBACK").await?;
     if conn.watch().tables_locked {
         send(conn, "UNLOCK TABLES").await?;
@@ -88,8 +89,11 @@ async fn put_back_access_mode(conn: &mut Conn) -> Result<(), Error> {
 
 fn only_access_mode_differs(conn: &Conn) -> bool {
     let watch = conn.watch();
-    let others =
-        watch.unsure || watch.rollback_owed || watch.database_changed || watch.tables_locked;
+    let others = watch.unsure
+        || watch.rollback_owed
+        || watch.database_changed
+        || watch.next_transaction_set
+        || watch.tables_locked;
     watch.read_only != watch.forced_read_only
         && !others
         && conn.flags().is_some_and(|flags| is_clean(flags, watch.autocommit))

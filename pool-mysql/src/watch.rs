@@ -36,6 +36,8 @@ pub(crate) struct Watch {
     /// The driver sends a ROLLBACK of its own before the next command.
     pub(crate) rollback_owed: bool,
     pub(crate) database_changed: bool,
+    /// `SET TRANSACTION` was said. A transaction may have used it up since; the server does not tell.
+    pub(crate) next_transaction_set: bool,
     pub(crate) tables_locked: bool,
     /// Anything ran since the connection was last tidied.
     pub(crate) used: bool,
@@ -56,6 +58,7 @@ impl Watch {
             mistaken: false,
             rollback_owed: false,
             database_changed: false,
+            next_transaction_set: false,
             tables_locked: false,
             used: false,
         }
@@ -86,6 +89,10 @@ impl Watch {
         match effect {
             Effect::None => {}
             Effect::Database => self.database_changed = true,
+            Effect::NextTransaction { read_only } => {
+                self.next_transaction_set = true;
+                self.asked_read_only |= read_only;
+            }
             Effect::TableLocks => self.tables_locked = true,
             Effect::TransactionReadOnly => self.asked_read_only = true,
             Effect::SessionReadOnly(on) => self.read_only = on,
@@ -132,6 +139,7 @@ impl Watch {
         self.unsure
             || self.rollback_owed
             || self.database_changed
+            || self.next_transaction_set
             || self.tables_locked
             || self.read_only != self.forced_read_only
     }
@@ -142,6 +150,7 @@ impl Watch {
         self.unsure = false;
         self.rollback_owed = false;
         self.database_changed = false;
+        self.next_transaction_set = false;
         self.tables_locked = false;
         self.read_only = self.forced_read_only;
         self.used = false;
@@ -234,7 +243,12 @@ mod tests {
 
     #[test]
     fn a_changed_session_has_to_be_tidied() {
-        for effect in [Effect::Database, Effect::TableLocks, Effect::SessionReadOnly(true)] {
+        for effect in [
+            Effect::Database,
+            Effect::NextTransaction { read_only: false },
+            Effect::TableLocks,
+            Effect::SessionReadOnly(true),
+        ] {
             let (mut watch, _reports) = watch();
             assert!(!watch.owes_anything());
             watch.announce(effect);

@@ -51,6 +51,7 @@ fn samples() -> Vec<(&'static str, &'static str, MySqlOptions)> {
         ("sessionVariables", "a=1", new().session_variables("a=1".to_owned())),
         ("clientFoundRows", "true", new().client_found_rows(true)),
         ("allowCleartextPassword", "true", new().allow_cleartext_password(true)),
+        ("killAbandoned", "false", new().kill_abandoned(false)),
         ("resetMode", "full", new().reset_mode(ResetMode::Full)),
         ("roleCheck", "static", new().role_check(RoleCheck::Static)),
         ("lagSource", "status", new().lag_source(LagSource::Status)),

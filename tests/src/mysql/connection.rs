@@ -87,6 +87,8 @@ struct Connection<'a> {
     next_statement: u32,
     capabilities: u32,
     nonce: [u8; 20],
+    /// Set when a switch or a KILL ends the connection.
+    end: watch::Receiver<Option<Ending>>,
 }
 
 /// How a command ends.
@@ -156,6 +158,10 @@ impl Connection<'_> {
 
     async fn send(&mut self) -> io::Result<()> {
         self.thaw().await?;
+        if self.end.borrow().is_some() {
+            // Whoever dies says nothing, not even that a statement was interrupted.
+            return std::future::pending().await;
+        }
         self.packets.flush().await
     }
 

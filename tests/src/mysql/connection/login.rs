@@ -22,6 +22,7 @@ use crate::mysql::wire::{Writer, early_error};
 /// Greets, checks who comes, and serves until one side has enough.
 pub(super) async fn accept(arrival: Arrival, packets: &mut PacketStream) -> io::Result<Ending> {
     let cluster = Arc::clone(&arrival.cluster);
+    let end = arrival.end.clone();
     let host = &cluster.hosts[arrival.host];
     let mut switches = host.switches.subscribe();
     loop {
@@ -90,6 +91,7 @@ pub(super) async fn accept(arrival: Arrival, packets: &mut PacketStream) -> io::
         next_statement: 1,
         capabilities: login.capabilities,
         nonce,
+        end,
     };
     if let Some(database) = &login.database {
         // Checked at login.

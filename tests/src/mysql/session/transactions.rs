@@ -54,6 +54,8 @@ impl Session {
 
     pub(super) async fn roll_back(&mut self) -> Result<(), MySqlError> {
         self.transaction = None;
+        // What was set for the next transaction alone goes as well.
+        (self.next_read_only, self.next_isolation) = (None, None);
         self.data.rollback().await.map_err(|error| self.error(error))
     }
 
