@@ -63,13 +63,6 @@ pub enum Event {
         /// The host.
         host: Arc<str>,
     },
-    /// A lease has been out for longer than the warning limit.
-    LeaseHeld {
-        /// The host.
-        host: Arc<str>,
-        /// For how long, in milliseconds.
-        held_ms: u64,
-    },
     /// The pool hands out nothing until it is resumed.
     Paused,
     /// The pool hands out again.
