@@ -30,6 +30,8 @@ for group in "$@"; do
             want debootstrap debootstrap
             # Without the service of mariadb-server, which would start a server of the machine.
             want mariadb-server-core "${POOL_TESTS_MARIADBD:-mariadbd}" mariadb-install-db
+            # mariadb-install-db calls it.
+            want mariadb-client-core my_print_defaults
             [ "$(id -u)" -eq 0 ] || want acl setfacl
             ;;
         *)
