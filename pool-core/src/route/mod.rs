@@ -123,7 +123,8 @@ impl<'s> Route<'s> {
     /// in autocommit mode, outside every pin.
     #[must_use]
     pub fn is_retry_safe(&self) -> bool {
-        self.kind.is_read() && self.pin.is_none() && self.target != Target::Held
+        let is_free = !matches!(self.target, Target::Held | Target::Refused(_));
+        is_free && self.kind.is_read() && self.pin.is_none()
     }
 }
 

@@ -279,7 +279,7 @@ impl Walk<'_, '_> {
     fn application_lock(&self) -> Option<u32> {
         let mut ahead = self.cursor.clone();
         let (mut by_session, mut by_transaction, mut owner) = (false, false, false);
-        while !ahead.at_end() {
+        for _ in 0..LOOK_AHEAD {
             let token = ahead.bump();
             let text = bare(ahead.text(token), token.kind);
             by_session |= token.kind == TokenKind::Text && text.eq_ignore_ascii_case("session");
@@ -316,24 +316,22 @@ impl Walk<'_, '_> {
         }
         let name = self.cursor.name(true).unwrap_or(0);
         let mut ahead = self.cursor.clone();
-        while !ahead.at_end() && !ahead.is("for") {
-            if ahead.is("local") {
-                return;
+        let mut is_cursor = false;
+        for _ in 0..LOOK_AHEAD {
+            if ahead.at_end() || ahead.is("for") || ahead.is("local") {
+                break;
             }
-            if ahead.is("cursor") {
-                let mut options = ahead.clone();
-                while !options.at_end() && !options.is("for") {
-                    if options.is("local") {
-                        return;
-                    }
-                    options.bump();
-                }
-                return self.begin(Pin::Prepared, name);
-            }
+            is_cursor |= ahead.is("cursor");
             ahead.bump();
+        }
+        if is_cursor && !ahead.is("local") {
+            self.begin(Pin::Prepared, name);
         }
     }
 }
+
+/// How many tokens behind a word are looked at for its options: bounded, since every word may do so.
+const LOOK_AHEAD: usize = 32;
 
 /// Whether `CREATE` or `DROP` is followed by the name of something temporary.
 fn names_temporary(cursor: &Cursor<'_>) -> bool {
