@@ -16,7 +16,7 @@ use pool_core::host::HostId;
 use pool_core::route::{Dialect, RoutePolicy, SessionState, StatementRouter};
 
 /// 100 bytes.
-const SELECT: &str = "SELECT id, name, email, created_at FROM customers WHERE tenant_id = ? \
+const SELECT: &str = "SELECT id, name, mail, created_at FROM customer WHERE tenant_id = ? \
                       AND status IN ('a', 'b') LIMIT 9";
 
 struct Report {

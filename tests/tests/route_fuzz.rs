@@ -344,7 +344,13 @@ fn plausible(rng: &mut Rng, dialect: Dialect) -> String {
         const INNER: &[&str] = &["a", "'", "\"", "`", "*", "--", ";", "/", "é", " ", "!x"];
         let inner: String = (0..rng.usize(0..4)).map(|_| INNER[rng.usize(..INNER.len())]).collect();
         match rng.u8(0..8) {
-            0 => format!("/* {}*/", inner.replace("*/", "").replace("/*", "")),
+            0 => {
+                let mut inner = inner;
+                while inner.contains("*/") || inner.contains("/*") {
+                    inner = inner.replace("*/", "").replace("/*", "");
+                }
+                format!("/* {}*/", inner.trim_end_matches('/'))
+            }
             1 => format!("-- {inner}\n"),
             2 if mysql => format!("#{inner}\n"),
             3 => "\n".into(),

@@ -1,6 +1,6 @@
 //! The better of two random hosts.
 
-use crate::balance::random::draw;
+use crate::balance::random::{draw, sum};
 use crate::balance::seed::Seed;
 use crate::balance::{BalancePolicy, Eligible, is_idler};
 use crate::host::HostId;
@@ -25,8 +25,11 @@ impl PowerOfTwoChoices {
 
 impl BalancePolicy for PowerOfTwoChoices {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let first = draw(&self.seed, eligible.hosts(), None)?;
-        match draw(&self.seed, eligible.hosts(), Some(first.id)) {
+        let hosts = eligible.hosts();
+        let sum = sum(hosts);
+        let first = draw(&self.seed, hosts, sum, None)?;
+        let others = sum - u64::from(first.weight);
+        match draw(&self.seed, hosts, others, Some(first.id)) {
             Some(second) if is_idler(second, first) => Some(second.id),
             _ => Some(first.id),
         }

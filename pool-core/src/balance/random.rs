@@ -23,25 +23,29 @@ impl Random {
 
 impl BalancePolicy for Random {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        draw(&self.seed, eligible.hosts(), None).map(|host| host.id)
+        let hosts = eligible.hosts();
+        draw(&self.seed, hosts, sum(hosts), None).map(|host| host.id)
     }
 }
 
-/// Draws one host by weight, leaving out `except`.
+/// The weights of all hosts together.
+pub(super) fn sum(hosts: &[Candidate]) -> u64 {
+    hosts.iter().map(|host| u64::from(host.weight)).sum()
+}
+
+/// Draws one host by weight, leaving out `except`. `sum` are the weights of the others together.
 pub(super) fn draw<'a>(
     seed: &Seed,
     hosts: &'a [Candidate],
+    sum: u64,
     except: Option<HostId>,
 ) -> Option<&'a Candidate> {
-    let weight =
-        |host: &Candidate| if Some(host.id) == except { 0 } else { u64::from(host.weight) };
-    let sum: u64 = hosts.iter().map(weight).sum();
     if sum == 0 {
         return None;
     }
     let mut rest = seed.below(sum);
-    hosts.iter().find(|host| {
-        let weight = weight(host);
+    hosts.iter().filter(|host| Some(host.id) != except).find(|host| {
+        let weight = u64::from(host.weight);
         let hit = rest < weight;
         rest = rest.wrapping_sub(weight);
         hit

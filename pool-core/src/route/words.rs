@@ -97,7 +97,9 @@ const NOT_INSIDE_TSQL: &[Word] = &[
 /// The meaning of a word anywhere.
 #[inline]
 pub(super) fn word(text: &[u8]) -> Word {
-    if text.eq_ignore_ascii_case(b"select") {
+    if let Ok(text) = <[u8; 6]>::try_from(text)
+        && text.map(|byte| byte | 0x20) == *b"select"
+    {
         // By far the most common one.
         return Word::Select;
     }

@@ -1,0 +1,254 @@
+//! The pass over every token of a text: cuts it into statements and notes what matters in each.
+
+mod look;
+mod skim;
+
+use crate::route::cursor::Cursor;
+use crate::route::lexer::{
+    CLOSE, END, Letters, Lexer, Mark, OPEN, SEMICOLON, Syntax, Token, TokenKind, Trail, WORD,
+};
+use crate::route::words::{Word, letters_inside, word};
+use crate::route::{Dialect, mysql};
+
+use self::skim::skim;
+
+/// What was seen in a statement.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::route) struct Facts(u16);
+
+impl Facts {
+    /// A T-SQL statement begins behind the first one, without `;`.
+    pub(in crate::route) const BATCH: Self = Self(1);
+    pub(in crate::route) const DML: Self = Self(1 << 1);
+    pub(in crate::route) const FUNCTION: Self = Self(1 << 2);
+    pub(in crate::route) const INTO: Self = Self(1 << 3);
+    pub(in crate::route) const LAST_ID: Self = Self(1 << 4);
+    pub(in crate::route) const LOCKING: Self = Self(1 << 5);
+    pub(in crate::route) const NAMED_LOCK: Self = Self(1 << 6);
+    pub(in crate::route) const ODD: Self = Self(1 << 7);
+    pub(in crate::route) const PREVIOUS: Self = Self(1 << 8);
+    pub(in crate::route) const SEQUENCE: Self = Self(1 << 9);
+    /// A T-SQL name that begins with `#`.
+    pub(in crate::route) const TEMPORARY: Self = Self(1 << 10);
+    pub(in crate::route) const USER_VARIABLE: Self = Self(1 << 11);
+
+    pub(in crate::route) const fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn add(&mut self, other: Self) {
+        self.0 |= other.0;
+    }
+}
+
+/// One statement after the first pass.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::route) struct Statement {
+    pub(in crate::route) verb: Word,
+    pub(in crate::route) facts: Facts,
+    /// Offset of its first word; behind it if there is none.
+    pub(in crate::route) start: usize,
+    /// Whether the rest of the text is the body of a routine.
+    pub(in crate::route) is_body: bool,
+}
+
+/// What is kept while a statement is read.
+#[derive(Debug)]
+struct State {
+    verb: Word,
+    depth: u32,
+    facts: Facts,
+    trail: Trail,
+    /// The main statement of a WITH has begun: names before `(` are no longer those of the CTEs.
+    in_main: bool,
+}
+
+/// Cuts a text into statements.
+#[derive(Debug)]
+pub(in crate::route) struct Scanner<'s> {
+    lexer: Lexer<'s>,
+    bytes: &'s [u8],
+    pub(in crate::route) syntax: Syntax,
+    read_functions: &'s [Box<str>],
+    sql: &'s str,
+}
+
+impl<'s> Scanner<'s> {
+    pub(in crate::route) fn new(
+        sql: &'s str,
+        syntax: Syntax,
+        read_functions: &'s [Box<str>],
+    ) -> Self {
+        let lexer = Lexer::new(sql, syntax);
+        Self { lexer, bytes: sql.as_bytes(), syntax, read_functions, sql }
+    }
+
+    /// A cursor at the first word of a statement.
+    pub(in crate::route) fn cursor(&self, statement: &Statement) -> Cursor<'s> {
+        let mut lexer = Lexer::new(self.sql, self.syntax);
+        lexer.seek(statement.start);
+        Cursor::new(lexer)
+    }
+
+    /// The next statement that is not empty.
+    pub(in crate::route) fn statement(&mut self) -> Option<Statement> {
+        if self.lexer.offset() == self.bytes.len() && !self.lexer.in_version() {
+            return None;
+        }
+        if let Some(first) = self.lexer.plain_word() {
+            return Some(self.scan(first, 0));
+        }
+        let mut depth = 0_u32;
+        loop {
+            let token = self.lexer.token();
+            match token.kind {
+                TokenKind::End => {
+                    return (depth > 0).then(|| self.unknown(token, Facts::default()));
+                }
+                TokenKind::Semicolon => depth = 0,
+                TokenKind::Open => depth += 1,
+                TokenKind::Word => return Some(self.scan(token, depth)),
+                TokenKind::Odd => return Some(self.unknown(token, Facts::ODD)),
+                _ => {
+                    let rest = self.scan(token, depth);
+                    return Some(Statement { verb: Word::Plain, ..rest });
+                }
+            }
+        }
+    }
+
+    fn unknown(&self, token: Token, facts: Facts) -> Statement {
+        Statement { verb: Word::Plain, facts, start: token.end, is_body: false }
+    }
+
+    /// The rest of a statement.
+    fn scan(&mut self, first: Token, depth: u32) -> Statement {
+        let verb = match first.kind {
+            TokenKind::Word => word(&self.bytes[first.start..first.end]),
+            _ => Word::Plain,
+        };
+        let mut state = State {
+            verb,
+            depth,
+            facts: Facts::default(),
+            trail: Trail { before: Mark::NONE, last: Mark::new(first.kind, first.end) },
+            in_main: verb != Word::With,
+        };
+        if first.kind == TokenKind::Word {
+            self.temporary(first, &mut state.facts);
+        }
+        self.tokens(&mut state);
+        let facts = state.facts;
+        let mut statement = Statement { verb, facts, start: first.start, is_body: false };
+        statement.is_body = match self.syntax.dialect() {
+            Dialect::MySql => {
+                matches!(verb, Word::Alter | Word::Begin | Word::Create)
+                    && mysql::has_body(verb, self.cursor(&statement))
+            }
+            // A second look at a T-SQL text covers all of it.
+            Dialect::TSql => false,
+        };
+        statement
+    }
+
+    /// Looks at every token up to the end of the statement. Plain words, operators and blanks, which most
+    /// texts consist of, are settled here; the lexer cuts the rest.
+    fn tokens(&mut self, state: &mut State) {
+        if self.lexer.in_version() && self.rare(state) {
+            return;
+        }
+        let dialect = self.syntax.dialect();
+        let mut at = self.lexer.offset();
+        loop {
+            let letters = letters_of(state.in_main, dialect);
+            let stop = skim(self.bytes, self.lexer.classes(), letters, &mut state.trail, at);
+            at = stop.end;
+            let kind = match stop.class {
+                WORD => {
+                    let mut end = stop.end;
+                    if self.lexer.word_goes_on(end) {
+                        end = self.lexer.word_end(end);
+                    }
+                    at = end;
+                    self.lexer.advance(end);
+                    self.word(Token { kind: TokenKind::Word, start: stop.start, end }, state);
+                    TokenKind::Word
+                }
+                OPEN => {
+                    self.open(state);
+                    TokenKind::Open
+                }
+                CLOSE => {
+                    state.depth = state.depth.saturating_sub(1);
+                    TokenKind::Close
+                }
+                SEMICOLON | END => {
+                    self.lexer.advance(at);
+                    return;
+                }
+                _ => {
+                    self.lexer.advance(stop.start);
+                    if self.rare(state) {
+                        return;
+                    }
+                    at = self.lexer.offset();
+                    continue;
+                }
+            };
+            state.trail.push(kind, at);
+        }
+    }
+
+    /// A token that only the lexer can cut, and all tokens of a version comment. Returns whether the
+    /// statement is over.
+    #[inline(never)]
+    fn rare(&mut self, state: &mut State) -> bool {
+        loop {
+            let token = self.lexer.next_with_comments();
+            match token.kind {
+                TokenKind::Comment => {
+                    if self.lexer.in_version() {
+                        continue;
+                    }
+                    return false;
+                }
+                TokenKind::Word => self.word(token, state),
+                TokenKind::Open => self.open(state),
+                TokenKind::Close => state.depth = state.depth.saturating_sub(1),
+                TokenKind::Quoted => self.temporary(token, &mut state.facts),
+                TokenKind::Variable => {
+                    let is_mysql = self.syntax.dialect() == Dialect::MySql;
+                    if is_mysql && !self.is_account(state.verb, &state.trail, token) {
+                        state.facts.add(Facts::USER_VARIABLE);
+                    }
+                }
+                TokenKind::SystemVariable => state.facts.add(self.system_variable(token)),
+                TokenKind::Odd => {
+                    state.facts.add(Facts::ODD);
+                    return true;
+                }
+                TokenKind::Semicolon | TokenKind::End => return true,
+                _ => {}
+            }
+            state.trail.push(token.kind, token.end);
+            if !self.lexer.in_version() {
+                return false;
+            }
+        }
+    }
+
+    /// `(`
+    #[inline]
+    fn open(&self, state: &mut State) {
+        if state.trail.last.is_name() && (state.in_main || state.depth > 0) {
+            self.call(&state.trail, &mut state.facts);
+        }
+        state.depth += 1;
+    }
+}
+
+/// The words to look at: those with a meaning, or before the main statement of a WITH all.
+fn letters_of(in_main: bool, dialect: Dialect) -> &'static Letters {
+    static EVERY_WORD: Letters = [u32::MAX; 17];
+    if in_main { letters_inside(dialect) } else { &EVERY_WORD }
+}
