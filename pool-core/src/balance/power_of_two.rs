@@ -1,6 +1,6 @@
 //! The better of two random hosts.
 
-use crate::balance::random::{draw, sum};
+use crate::balance::random::{at, sum};
 use crate::balance::seed::Seed;
 use crate::balance::{BalancePolicy, Eligible, is_idler};
 use crate::host::HostId;
@@ -27,9 +27,11 @@ impl BalancePolicy for PowerOfTwoChoices {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
         let hosts = eligible.hosts();
         let sum = sum(hosts);
-        let first = draw(&self.seed, hosts, sum, None)?;
-        let others = sum - u64::from(first.weight);
-        match draw(&self.seed, hosts, others, Some(first.id)) {
+        let (one, two) = self.seed.pair();
+        // The bias is below sum / 2³².
+        let place = |drawn: u32, limit: u64| (u128::from(drawn) * u128::from(limit) >> 32) as u64;
+        let first = at(hosts, place(one, sum), None)?;
+        match at(hosts, place(two, sum - u64::from(first.weight)), Some(first.id)) {
             Some(second) if is_idler(second, first) => Some(second.id),
             _ => Some(first.id),
         }

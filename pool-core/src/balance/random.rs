@@ -24,7 +24,7 @@ impl Random {
 impl BalancePolicy for Random {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
         let hosts = eligible.hosts();
-        draw(&self.seed, hosts, sum(hosts), None).map(|host| host.id)
+        at(hosts, self.seed.below(sum(hosts)), None).map(|host| host.id)
     }
 }
 
@@ -33,17 +33,10 @@ pub(super) fn sum(hosts: &[Candidate]) -> u64 {
     hosts.iter().map(|host| u64::from(host.weight)).sum()
 }
 
-/// Draws one host by weight, leaving out `except`. `sum` are the weights of the others together.
-pub(super) fn draw<'a>(
-    seed: &Seed,
-    hosts: &'a [Candidate],
-    sum: u64,
-    except: Option<HostId>,
-) -> Option<&'a Candidate> {
-    if sum == 0 {
-        return None;
-    }
-    let mut rest = seed.below(sum);
+/// The host at a place of the line on which every host but `except` is as long as its weight.
+#[inline]
+pub(super) fn at(hosts: &[Candidate], place: u64, except: Option<HostId>) -> Option<&Candidate> {
+    let mut rest = place;
     hosts.iter().filter(|host| Some(host.id) != except).find(|host| {
         let weight = u64::from(host.weight);
         let hit = rest < weight;

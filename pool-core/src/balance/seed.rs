@@ -17,6 +17,13 @@ impl Seed {
         (product >> 64) as u64
     }
 
+    /// Two independent numbers of 32 bits.
+    pub(super) fn pair(&self) -> (u32, u32) {
+        let drawn = self.draw();
+        ((drawn >> 32) as u32, drawn as u32)
+    }
+
+    #[inline]
     fn draw(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

@@ -35,7 +35,11 @@ pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -
     let Some(first) = scanner.statement() else {
         return Class::new(Kind::Empty);
     };
-    let mut class = judge(&scanner, &first);
+    let mut class = if first.verb == Word::Select && first.facts == Facts::default() {
+        Class::new(Kind::Select)
+    } else {
+        judge(&scanner, &first)
+    };
     let mut quiet = class.kind.is_read();
     let mut is_body = first.is_body;
     while !is_body && let Some(statement) = scanner.statement() {
@@ -53,9 +57,6 @@ pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -
 
 fn judge(scanner: &Scanner<'_>, statement: &Statement) -> Class {
     let facts = statement.facts;
-    if statement.verb == Word::Select && facts == Facts::default() {
-        return Class::new(Kind::Select);
-    }
     let mut class = Class::new(Kind::Unknown);
     class.is_set = statement.verb == Word::Set;
     if statement.is_body {

@@ -54,7 +54,8 @@ impl Pin {
         1 << self as u16
     }
 
-    const ALL: [Self; 11] = [
+    /// In the order of their discriminants.
+    pub(super) const ALL: [Self; 11] = [
         Self::Transaction,
         Self::AutocommitOff,
         Self::NamedLock,

@@ -144,17 +144,22 @@ impl RoutePolicy for StatementRouter {
             Some(hint) if self.strips_hints => cut(sql, hint.span.clone()),
             _ => Cow::Borrowed(sql),
         };
-        let refused = matches!(target, Target::Refused(_));
-        Route {
+        let mut route = Route {
             target,
             why,
             kind: class.kind,
             sent,
-            effect: if refused { Effect::default() } else { class.effect },
+            effect: class.effect,
             hint: fate,
             max_lag: hint.and_then(|hint| hint.max_lag),
-            pin: if refused { None } else { pin_after(session.pins, &class.effect) },
+            pin: None,
+        };
+        if matches!(target, Target::Refused(_)) {
+            route.effect = Effect::default();
+        } else {
+            route.pin = pin_after(session.pins, &route.effect);
         }
+        route
     }
 }
 

@@ -120,8 +120,8 @@ pub(super) fn word(text: &[u8]) -> Word {
     }
 }
 
-/// Which first letters a word with a meaning inside a read can have, by length: most words are settled by
-/// that.
+/// Which first and last letters a word with a meaning inside a read can have, by length: most words are
+/// settled by that.
 pub(super) fn letters_inside(dialect: Dialect) -> &'static Letters {
     match dialect {
         Dialect::MySql => &MYSQL_LETTERS,
@@ -211,12 +211,11 @@ const fn calls(list: &[&str]) -> [u128; CALL_SLOTS] {
     table
 }
 
-/// Per length of a word: the first letters that a meaning inside a read can have.
 static MYSQL_LETTERS: Letters = letters_of(Dialect::MySql);
 static TSQL_LETTERS: Letters = letters_of(Dialect::TSql);
 
 const fn letters_of(dialect: Dialect) -> Letters {
-    let mut table: Letters = [0; LONGEST_KEY + 1];
+    let mut table: Letters = [[0; 2]; LONGEST_KEY + 1];
     let mut next = 0;
     while next < WORDS.len() {
         let (text, word) = WORDS[next];
@@ -225,7 +224,9 @@ const fn letters_of(dialect: Dialect) -> Letters {
             Dialect::TSql => !holds(NOT_INSIDE_TSQL, word),
         };
         if inside {
-            table[text.len()] |= letter(text.as_bytes()[0]);
+            let bytes = text.as_bytes();
+            table[bytes.len()][0] |= letter(bytes[0]);
+            table[bytes.len()][1] |= letter(bytes[bytes.len() - 1]);
         }
         next += 1;
     }
@@ -246,10 +247,20 @@ const fn holds(list: &[Word], word: Word) -> bool {
 /// The lower-case bytes of a word of at most 16 bytes, as one number.
 #[inline]
 const fn key(text: &[u8]) -> u128 {
+    const HALF: usize = 8;
+    if text.len() <= HALF {
+        return half_key(text) as u128;
+    }
+    let (head, tail) = text.split_at(text.len() - HALF);
+    (half_key(head) as u128) << 64 | half_key(tail) as u128
+}
+
+#[inline]
+const fn half_key(text: &[u8]) -> u64 {
     let mut key = 0;
     let mut at = 0;
     while at < text.len() {
-        key = key << 8 | (text[at] | 0x20) as u128;
+        key = key << 8 | (text[at] | 0x20) as u64;
         at += 1;
     }
     key
@@ -280,7 +291,7 @@ mod tests {
     fn inside_a_read_only_some_words_matter() {
         for text in ["update", "UPDATE", "Insert", "into", "lock", "share"] {
             assert_ne!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");
-            assert!(MYSQL_LETTERS[text.len()] & letter(text.as_bytes()[0]) != 0, "{text}");
+            assert!(MYSQL_LETTERS[text.len()][0] & letter(text.as_bytes()[0]) != 0, "{text}");
         }
         for text in ["set", "begin", "use", "for_update", "updates", "commit"] {
             assert_eq!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");

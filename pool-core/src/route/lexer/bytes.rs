@@ -44,10 +44,10 @@ impl Trail {
     }
 }
 
-/// Per length of a word: a bit for each first letter.
-pub(in crate::route) type Letters = [u32; 17];
+/// Per length of a word: a bit for each first letter, and one for each last letter.
+pub(in crate::route) type Letters = [[u32; 2]; 17];
 
-/// The bit of a first letter, the same in both cases.
+/// The bit of a letter, the same in both cases.
 pub(in crate::route) const fn letter(byte: u8) -> u32 {
     1 << (byte & 31)
 }

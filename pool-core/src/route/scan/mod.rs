@@ -249,6 +249,6 @@ impl<'s> Scanner<'s> {
 
 /// The words to look at: those with a meaning, or before the main statement of a WITH all.
 fn letters_of(in_main: bool, dialect: Dialect) -> &'static Letters {
-    static EVERY_WORD: Letters = [u32::MAX; 17];
+    static EVERY_WORD: Letters = [[u32::MAX; 2]; 17];
     if in_main { letters_inside(dialect) } else { &EVERY_WORD }
 }

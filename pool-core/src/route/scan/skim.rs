@@ -25,32 +25,39 @@ pub(super) fn skim(
     let Trail { mut before, mut last } = *trail;
     let mut at = from;
     let stop = loop {
-        let start = at;
-        if at >= bytes.len() {
-            break Stop { start, end: at, class: END };
+        let (start, found) = loop {
+            if at >= bytes.len() {
+                break (at, END);
+            }
+            let start = at;
+            let found = class[bytes[at] as usize];
+            if found == BLANK {
+                at += 1;
+                continue;
+            }
+            if found != WORD {
+                break (start, found);
+            }
+            let (end, next) = word_end(bytes, class, at + 1);
+            at = end;
+            let length = end - start;
+            let special = length < letters.len()
+                && letters[length][0] & letter(bytes[start]) != 0
+                && letters[length][1] & letter(bytes[end - 1]) != 0;
+            if special || next == WIDE || next == NAME {
+                break (start, WORD);
+            }
+            before = last;
+            last = Mark::new(TokenKind::Word, end);
+            // Mostly there is one blank behind a word.
+            at += usize::from(next == BLANK);
+        };
+        if found == WORD || found == END {
+            break Stop { start, end: at, class: found };
         }
         let byte = bytes[at];
-        let found = class[byte as usize];
         at += 1;
-        if found == BLANK {
-            continue;
-        }
-        let kind = if found == WORD {
-            let mut next = BLANK;
-            while at < bytes.len() {
-                next = class[bytes[at] as usize];
-                if next > DIGIT {
-                    break;
-                }
-                at += 1;
-            }
-            let length = at - start;
-            let special = length < letters.len() && letters[length] & letter(byte) != 0;
-            if special || next == WIDE || next == NAME {
-                break Stop { start, end: at, class: WORD };
-            }
-            TokenKind::Word
-        } else if found == DIGIT {
+        let kind = if found == DIGIT {
             while at < bytes.len() && class[bytes[at] as usize] == DIGIT {
                 at += 1;
             }
@@ -80,13 +87,43 @@ pub(super) fn skim(
     stop
 }
 
+/// The end of a word that goes on at `from`, and the class of the byte there.
+#[inline]
+fn word_end(bytes: &[u8], class: &[u8; 256], from: usize) -> (usize, u8) {
+    let mut at = from;
+    while let Some(&[a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
+        for (step, byte) in [a, b, c, d].into_iter().enumerate() {
+            let found = class[byte as usize];
+            if found > DIGIT {
+                return (at + step, found);
+            }
+        }
+        at += 4;
+    }
+    while at < bytes.len() {
+        let found = class[bytes[at] as usize];
+        if found > DIGIT {
+            return (at, found);
+        }
+        at += 1;
+    }
+    (at, END)
+}
+
 /// The end of a string that is short and plain; `from` is behind its opening quote.
 #[inline]
 fn short_string_end(bytes: &[u8], from: usize) -> Option<usize> {
     const SHORT: usize = 24;
-    let end = bytes.iter().skip(from).take(SHORT).position(|byte| matches!(byte, b'\'' | b'\\'))?;
-    let end = from + end;
-    (bytes[end] == b'\'' && bytes.get(end + 1) != Some(&b'\'')).then_some(end + 1)
+    let limit = bytes.len().min(from + SHORT);
+    let mut end = from;
+    while end < limit {
+        match bytes[end] {
+            b'\'' => break,
+            b'\\' => return None,
+            _ => end += 1,
+        }
+    }
+    (end < limit && bytes.get(end + 1) != Some(&b'\'')).then_some(end + 1)
 }
 
 /// Whether a character of several meanings stands for itself.
