@@ -29,7 +29,7 @@ impl BalancePolicy for PowerOfTwoChoices {
         let sum = sum(hosts);
         let (one, two) = self.seed.pair();
         // The bias is below sum / 2³².
-        let place = |drawn: u32, limit: u64| (u128::from(drawn) * u128::from(limit) >> 32) as u64;
+        let place = |drawn: u32, limit: u64| ((u128::from(drawn) * u128::from(limit)) >> 32) as u64;
         let first = at(hosts, place(one, sum), None)?;
         match at(hosts, place(two, sum - u64::from(first.weight)), Some(first.id)) {
             Some(second) if is_idler(second, first) => Some(second.id),
