@@ -40,6 +40,7 @@ impl<D: Driver> Managed<D> {
     }
 
     /// Whether it must not be handed out again. Looks at local state only; no I/O.
+    #[must_use]
     pub fn is_broken(&mut self) -> bool {
         self.is_void() || self.home.driver.peek(&mut self.conn) == Liveness::Dead
     }
