@@ -89,6 +89,9 @@ impl<D: Driver> Cluster<D> {
             statements: self.checkouts.load(Relaxed),
         };
         let mut plan = self.failover.plan(&view);
+        // The precise clock from here on: by the coarse one a last attempt could end before the time that
+        // it was cut to, and one more would follow.
+        let (since, begun) = (self.clock.now(), Instant::now());
         let mut last = None;
         let mut attempts = 0;
         let mut cause = None;
@@ -103,7 +106,7 @@ impl<D: Driver> Cluster<D> {
             if report.receiver_count() <= 1 || self.closed.load(Relaxed) {
                 return WalkEnd::Unwanted;
             }
-            match plan.next(self.clock.now(), last.as_ref()) {
+            match plan.next(since + begun.elapsed(), last.as_ref()) {
                 Step::Try { host, budget } => {
                     attempts += 1;
                     let mut attempt = pin!(self.attempt(host, budget));

@@ -322,8 +322,8 @@ async fn a_thousand_waiters_cause_one_attempt_at_a_time() {
     }
     let (a, b) = (pair.a().counts(), pair.b().counts());
     assert_eq!((a.peak_connections, b.peak_connections), (1, 1));
-    // A caller that outlives the walk by a hair may start the next one.
-    assert!(a.accepts + b.accepts <= 9, "{} + {}", a.accepts, b.accepts);
+    // Seven attempts, and one more if a caller that outlives the walk by a hair starts the next.
+    assert!(a.accepts + b.accepts <= 8, "{} + {}", a.accepts, b.accepts);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
