@@ -40,7 +40,7 @@ async fn name(conn: &mut pool_mssql::Conn) -> Result<String, pool_mssql::tiberiu
 
 /// Who serves a checkout.
 async fn served_by(pool: &Pool) -> String {
-    name(&mut *pool.get().await.unwrap()).await.unwrap()
+    name(&mut pool.get().await.unwrap()).await.unwrap()
 }
 
 /// As many connections as this, idle in the pool.
@@ -92,7 +92,7 @@ async fn sixty_four_tasks_follow_one_walk_to_the_new_principal() {
                 // Read before the checkout begins: whatever it gets was handed out after the failure.
                 let after_failure = failed.load(SeqCst);
                 let mut lease = pool.get().await.unwrap();
-                let result = name(&mut *lease).await;
+                let result = name(&mut lease).await;
                 uses += 1;
                 if uses == 1 {
                     busy.fetch_add(1, SeqCst);
@@ -402,7 +402,7 @@ async fn reads_go_to_the_primary_only_when_that_is_allowed() {
         let options = options(&group.ado_string()).read_intent(ReadIntent::ForReads);
         let builder = options.pool_builder().unwrap().read_fallback_primary(allowed);
         let pool = builder.acquire_timeout(ms(1500)).build().unwrap();
-        assert_eq!(name(&mut *pool.get_read().await.unwrap()).await.unwrap(), "SQL-1");
+        assert_eq!(name(&mut pool.get_read().await.unwrap()).await.unwrap(), "SQL-1");
         group.replicas()[1].switches().set_secondary_access(SecondaryAccess::No);
         group.replicas()[1].kill_connections(Close::Fin).await;
         match pool.get_read().await {
