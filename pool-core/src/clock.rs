@@ -80,6 +80,14 @@ fn is_paused() -> bool {
     Instant::now() == virtual_start
 }
 
+/// Longer than any process lives, and short enough for every clock.
+const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+/// The instant when a limit that starts now is over. No limit is too long.
+pub(crate) fn deadline_in(limit: Duration) -> Instant {
+    Instant::now() + limit.min(FAR)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -101,12 +109,4 @@ mod tests {
         let drift = coarse.now().abs_diff(precise.now()).abs_diff(offset);
         assert!(drift <= Duration::from_millis(25), "drift {drift:?}");
     }
-}
-
-/// Longer than any process lives, and short enough for every clock.
-const FAR: Duration = Duration::from_secs(30 * 365 * 86_400);
-
-/// The instant when a limit that starts now is over. No limit is too long.
-pub(crate) fn deadline_in(limit: Duration) -> Instant {
-    Instant::now() + limit.min(FAR)
 }

@@ -405,8 +405,15 @@ impl<D: Driver> Watch for Cluster<D> {
         let Some(slots) = self.host(host) else { return };
         let verdict = cause.verdict;
         slots.health.note_cause(cause);
-        // A connection of an older generation says nothing about the host as it is now.
-        if !verdict.voids_host() || slots.with_state(|state| state.generation()) != generation {
+        if !verdict.voids_host() {
+            return;
+        }
+        // A connection of an older generation voids nothing that is newer. But a write that is refused is
+        // refused now: ask the host what it is.
+        if slots.with_state(|state| state.generation()) != generation {
+            if verdict == Verdict::Demoted {
+                slots.suspect.notify_one();
+            }
             return;
         }
         // A write through a read lease: a replica that refuses it is what it is supposed to be.

@@ -94,6 +94,7 @@ impl Default for Config {
     }
 }
 
+#[cfg_attr(not(feature = "runtime"), expect(dead_code))]
 impl Config {
     pub(crate) fn limits(&self) -> Limits {
         Limits {

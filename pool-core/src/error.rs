@@ -106,6 +106,7 @@ struct Inner {
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
+#[cfg_attr(not(feature = "runtime"), expect(dead_code))]
 impl Error {
     pub(crate) fn new(
         kind: ErrorKind,

@@ -248,7 +248,7 @@ impl<D: Driver> WalkPlace<D> {
         let now = self.slots.clock.now();
         self.slots.update(|state| {
             // Becoming the writer voids what was opened before; this one was opened for writes.
-            slot.generation = state.generation();
+            slot.restamp(state.generation());
             state.connected(now, slot)
         });
     }

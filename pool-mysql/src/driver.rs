@@ -366,7 +366,7 @@ mod tests {
         }
         let driver = which(true, false);
         assert!(!driver.makes_read_only(&host(1).with_role(Role::Source), Access::Write));
-        assert!(driver.makes_read_only(&host(0).with_role(Role::Replica), Access::Write));
+        assert!(driver.makes_read_only(&host(0).with_role(Role::Replica), Access::Read));
     }
 
     #[test]

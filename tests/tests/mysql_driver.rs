@@ -40,7 +40,8 @@ async fn open(driver: &MySql, port: u16, id: u32, reports: &Arc<Reports>) -> Con
     let host = Host::new("127.0.0.1", port).with_id(HostId::new(id));
     let request = ConnectRequest {
         host: &host,
-        access: Access::Write,
+        // The first host of the list is the source.
+        access: if id == 0 { Access::Write } else { Access::Read },
         deadline: Instant::now() + SOON,
         reporter: Reporter::new(reports.clone()),
     };

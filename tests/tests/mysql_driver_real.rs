@@ -62,7 +62,8 @@ impl<S: Server> Bench<'_, S> {
         driver
             .connect(ConnectRequest {
                 host: &self.host(id),
-                access: Access::Write,
+                // The first host of the list is the source.
+                access: if id == 0 { Access::Write } else { Access::Read },
                 deadline: Instant::now() + SOON,
                 reporter: Reporter::new(self.reports.clone()),
             })

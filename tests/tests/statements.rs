@@ -151,6 +151,6 @@ async fn explain_shows_the_route_the_hosts_and_the_pick() {
     let write = pool.explain("DELETE FROM t");
     assert_eq!((write.target.as_str(), write.why), ("source", "write"));
     assert_eq!(write.pick.as_deref(), Some(&*cluster.host(0).addr().to_string()));
-    let named = format!("/*force_node='{}'*/ SELECT 1", cluster.host(1).addr().to_string());
+    let named = format!("/*force_node='{}'*/ SELECT 1", cluster.host(1).addr());
     assert_eq!(pool.explain(&named).pick.as_deref(), Some(&*cluster.host(1).addr().to_string()));
 }

@@ -8,6 +8,8 @@
 //! exceeds the capacity.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::config::Limits;
@@ -31,6 +33,8 @@ pub struct Slot<C> {
     pub heard: Duration,
     /// The generation of its host when its connect began.
     pub generation: u64,
+    /// The generation under which it reports its errors: the same, shared with its reporter.
+    pub reports_as: Arc<AtomicU64>,
 }
 
 impl<C> Slot<C> {
@@ -44,7 +48,14 @@ impl<C> Slot<C> {
             idle_since: now,
             heard: now,
             generation,
+            reports_as: Arc::new(AtomicU64::new(generation)),
         }
+    }
+
+    /// Moves it to another generation: its host was voided for a reason that does not concern it.
+    pub fn restamp(&mut self, generation: u64) {
+        self.generation = generation;
+        self.reports_as.store(generation, Relaxed);
     }
 }
 

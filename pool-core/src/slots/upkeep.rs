@@ -3,6 +3,7 @@
 //! Every task owns its connection and its place through a guard, so that a time-out, a cancelled task or
 //! a panic in a driver frees both.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -80,6 +81,7 @@ impl<D: Driver> HostSlots<D> {
     ) -> Result<Box<Slot<D::Conn>>, Cause> {
         let started = Instant::now();
         let generation = self.with_state(|state| state.generation());
+        let reports_as = Arc::new(AtomicU64::new(generation));
         let deadline = deadline_in(limit);
         let request = ConnectRequest {
             host: &self.host,
@@ -88,7 +90,7 @@ impl<D: Driver> HostSlots<D> {
             reporter: Reporter::new(Arc::new(Sink {
                 watch: Weak::clone(&self.watch),
                 host: self.id(),
-                generation,
+                generation: Arc::clone(&reports_as),
                 slots: Weak::clone(&self.me),
             })),
         };
@@ -99,7 +101,9 @@ impl<D: Driver> HostSlots<D> {
             Ok(Ok(Ok(conn))) => {
                 let max = self.config.max_lifetime;
                 let lifetime = max - max.mul_f64(0.1 * fastrand::f64());
-                Ok(Box::new(Slot::new(conn, now, lifetime, generation)))
+                let mut slot = Slot::new(conn, now, lifetime, generation);
+                slot.reports_as = reports_as;
+                Ok(Box::new(slot))
             }
             Ok(Ok(Err(error))) => {
                 let verdict = match self.driver.verdict(&error) {
@@ -275,12 +279,12 @@ impl<D: Driver> Drop for Place<D> {
     }
 }
 
-/// Where a connection reports its errors: its host, under the generation it was opened in.
+/// Where a connection reports its errors: its host, under the generation it belongs to.
 struct Sink<D: Driver> {
     watch: Weak<dyn Watch>,
     slots: Weak<HostSlots<D>>,
     host: HostId,
-    generation: u64,
+    generation: Arc<AtomicU64>,
 }
 
 impl<D: Driver> Report for Sink<D> {
@@ -289,6 +293,6 @@ impl<D: Driver> Report for Sink<D> {
             return;
         };
         let cause = slots.cause(Phase::InUse, verdict, message.to_string(), None);
-        watch.reported(self.host, self.generation, cause);
+        watch.reported(self.host, self.generation.load(Relaxed), cause);
     }
 }
