@@ -81,7 +81,7 @@ async fn a_delayed_replica_gets_no_reads_and_own_writes_are_always_seen() {
     assert_eq!(write_then_read(&pool, patient, 1, PAIRS).await, 0, "every write is seen");
     let stale = write_then_read(&pool, Consistency::Eventual, PAIRS + 1, 200).await;
     assert!(stale > 0, "without a token old data is read, so this test can fail");
-    pool.close(Duration::from_secs(5)).await;
+    assert_eq!(pool.close(Duration::from_secs(5)).await.abandoned, 0);
 
     let mut strict = options.clone().lag_source(LagSource::Status);
     strict = strict.user("admin").password("admin-pw");
@@ -123,7 +123,7 @@ async fn a_delayed_replica_gets_no_reads_and_own_writes_are_always_seen() {
     assert!(on_fresh > 0);
     stop.store(true, SeqCst);
     writing.await.unwrap();
-    pool.close(Duration::from_secs(5)).await;
+    assert_eq!(pool.close(Duration::from_secs(5)).await.abandoned, 0);
 }
 
 /// `rds-read-weights`, appendix 2: weight 0, wait until nothing is active, remove.

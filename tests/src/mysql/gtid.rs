@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn malformed_sets_are_refused() {
-        for text in ["x", "x:1", &format!("{A}"), &format!("{A}:x"), &format!("{A}:1-")] {
+        for text in ["x", "x:1", A, &format!("{A}:x"), &format!("{A}:1-")] {
             assert_eq!(parse(text).unwrap_err().code, 1772, "{text}");
         }
     }

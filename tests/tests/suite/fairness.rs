@@ -46,7 +46,7 @@ pub async fn the_oldest_waiter_is_always_next(site: &impl Site, time: Duration) 
         });
     }
     local.await;
-    let served = served.borrow();
+    let served = served.take();
     println!("{} leases in {time:?}", served.len());
     assert_eq!(served.len() as u64, asked.get());
     let late = served.iter().enumerate().find(|(place, ticket)| *place as u64 != **ticket);
