@@ -11,7 +11,7 @@ use tokio::time::{timeout, timeout_at};
 
 use crate::access::Access;
 use crate::clock::deadline_in;
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, nanos};
 use crate::config::Roles;
 use crate::driver::{Driver, Probe};
 use crate::error::{Cause, Phase};
@@ -142,6 +142,11 @@ impl<D: Driver> Cluster<D> {
 
     /// A probe failed.
     fn doubt(&self, slots: &HostSlots<D>, cause: Cause, failures: u32) {
+        if self.is_return_due(slots) {
+            // A failed attempt to return puts the next one off by a whole interval.
+            self.left_at.store(nanos(self.clock.now()).max(1), Relaxed);
+            self.checkouts.store(0, Relaxed);
+        }
         let refused = cause.error.is_some() && cause.verdict == Verdict::HostDown;
         if refused || cause.verdict == Verdict::Inactive || failures >= self.config.probe_failures {
             let generation = slots.with_state(|state| state.generation());
@@ -175,19 +180,25 @@ impl<D: Driver> Cluster<D> {
 
     /// With static roles, writes return to the first host when its rule says so.
     fn return_if_due(&self, slots: &Arc<HostSlots<D>>) {
-        let left_at = self.left_at.load(Relaxed);
-        let is_first = self.first().is_some_and(|first| first.id() == slots.id());
-        if !is_first || left_at == 0 {
-            return;
-        }
-        let away = self.clock.now().saturating_sub(Duration::from_nanos(left_at));
-        let due = match self.failover.return_rule() {
-            Some(rule) => rule.due(away, self.checkouts.load(Relaxed)),
-            None => false,
-        };
-        if due || self.usable_writer().is_none() {
+        let is_away = self.is_first(slots) && self.left_at.load(Relaxed) != 0;
+        if is_away && (self.is_return_due(slots) || self.usable_writer().is_none()) {
             self.set_writer(slots);
         }
+    }
+
+    /// Whether these are the static source, writes are away from it, and the rule sends them back.
+    fn is_return_due(&self, slots: &HostSlots<D>) -> bool {
+        let left_at = self.left_at.load(Relaxed);
+        if left_at == 0 || self.config.roles != Roles::Static || !self.is_first(slots) {
+            return false;
+        }
+        let away = self.clock.now().saturating_sub(Duration::from_nanos(left_at));
+        let rule = self.failover.return_rule();
+        rule.is_some_and(|rule| rule.due(away, self.checkouts.load(Relaxed)))
+    }
+
+    fn is_first(&self, slots: &HostSlots<D>) -> bool {
+        self.first().is_some_and(|first| first.id() == slots.id())
     }
 }
 

@@ -372,6 +372,24 @@ async fn with_static_roles_writes_leave_a_dead_source_and_return_when_the_rule_s
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_source_still_dead_when_the_return_is_due_is_asked_again_a_whole_interval_later() {
+    let driver = Scripted::new();
+    let pool =
+        builder(&driver, 2).roles(Roles::Static).probe_interval(Some(secs(1))).build().unwrap();
+    assert_eq!(writer(&pool).await, "h1");
+    let mut events = pool.events();
+    driver.host("h1").down(Verdict::HostDown);
+    pool.get().await.unwrap().fail(Verdict::ConnectionLost);
+    let left = Instant::now();
+    assert_eq!(writer(&pool).await, "h2");
+    // Due at 30 s, and down: put off. Up again at 35 s, but not due before 60 s.
+    sleep(secs(35)).await;
+    driver.host("h1").up();
+    event(&mut events, |event| matches!(event, Event::ReturnedToSource { .. })).await;
+    assert!((secs(60)..secs(63)).contains(&left.elapsed()), "{:?}", left.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn reads_go_on_without_a_failed_replica_and_at_last_on_the_source() {
     let driver = Scripted::new();
     let pool = builder(&driver, 3).build().unwrap();
