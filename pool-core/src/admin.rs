@@ -173,6 +173,7 @@ impl<D: Driver> Pool<D> {
         cluster.hosts.rcu(|hosts| {
             hosts.iter().filter(|other| other.id() != slots.id()).cloned().collect::<Vec<_>>()
         });
+        cluster.balance.forget(slots.id());
         cluster.emit(Event::HostRemoved { host: slots.host.shared_name() });
         Ok(settled)
     }
