@@ -17,6 +17,7 @@ use std::time::Duration;
 pub use self::error::SessionError;
 use self::open::Opener;
 use crate::access::AccessMode;
+use crate::clock::Clock;
 use crate::cluster::Hosts;
 use crate::driver::Driver;
 use crate::failover::{
@@ -68,6 +69,8 @@ pub struct Session<D: SessionDriver> {
     lease: Option<Lease<D>>,
     /// The members of the pool as the logical connection knows them.
     hosts: Arc<Hosts<D>>,
+    /// Precise: by the coarse one, a walk could begin a last attempt after its time.
+    clock: Clock,
 }
 
 impl<D: SessionDriver> Pool<D> {
@@ -78,7 +81,7 @@ impl<D: SessionDriver> Pool<D> {
         let hosts = cluster.hosts.load_full();
         let failover = Arc::clone(&cluster.failover);
         let logical = Logical::new(failover, options, in_order(&hosts));
-        Session { pool: self.clone(), logical, lease: None, hosts }
+        Session { pool: self.clone(), logical, lease: None, hosts, clock: Clock::start(true) }
     }
 }
 
@@ -357,7 +360,7 @@ impl<D: SessionDriver> Session<D> {
     }
 
     fn now(&self) -> Duration {
-        self.pool.cluster().clock.now()
+        self.clock.now()
     }
 
     fn failed(&self, failure: Failure, last: Option<Last<D::Error>>) -> SessionError<D::Error> {
