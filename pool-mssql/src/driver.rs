@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::address::Address;
 use crate::classify::{self, Phase};
-use crate::conn::{Conn, Parts};
+use crate::conn::Conn;
 use crate::dial::Dial;
 use crate::error::{Error, Stage};
 use crate::login::{As, LoggedIn, Login};
@@ -148,7 +148,7 @@ impl MsSql {
         let LoggedIn { client, socket, server, hops } = found;
         let track =
             Track::new(request.reporter.clone(), options.classify.clone(), options.command_timeout);
-        Conn::new(Parts {
+        Conn {
             client,
             socket,
             track,
@@ -159,7 +159,7 @@ impl MsSql {
             single_use: !options.pooling,
             read_only,
             side: side.filter(|_| request.access == Access::Write),
-        })
+        }
     }
 
     /// Learns the partner's name on the initial partner, checks the mirroring on the other if that is

@@ -25,65 +25,24 @@ pub type Client = tiberius::Client<Stream>;
 /// pool, and bound each statement by the command timeout. It also dereferences to the client itself: what
 /// runs through that door is not seen, so the connection is tidied before it is used again.
 pub struct Conn {
-    client: Client,
-    socket: Arc<Socket>,
-    track: Track,
-    server: Address,
-    hops: u8,
-    /// Bytes may be TLS records, of which unread ones prove nothing.
-    encrypted: bool,
-    /// Every use is followed by a full reset.
-    always_reset: bool,
-    /// Closed after its first use (`Pooling=false`).
-    single_use: bool,
-    /// Logged in with read intent.
-    read_only: bool,
-    /// Which partner of a mirrored pair a connection for writes was opened to.
-    side: Option<Side>,
-}
-
-/// What a new connection is made of.
-pub(crate) struct Parts {
     pub(crate) client: Client,
     pub(crate) socket: Arc<Socket>,
     pub(crate) track: Track,
     pub(crate) server: Address,
     pub(crate) hops: u8,
+    /// Bytes may be TLS records, of which unread ones prove nothing.
     pub(crate) encrypted: bool,
+    /// Every use is followed by a full reset.
     pub(crate) always_reset: bool,
+    /// Closed after its first use (`Pooling=false`).
     pub(crate) single_use: bool,
+    /// Logged in with read intent.
     pub(crate) read_only: bool,
+    /// Which partner of a mirrored pair a connection for writes was opened to.
     pub(crate) side: Option<Side>,
 }
 
 impl Conn {
-    pub(crate) fn new(parts: Parts) -> Self {
-        let Parts {
-            client,
-            socket,
-            track,
-            server,
-            hops,
-            encrypted,
-            always_reset,
-            single_use,
-            read_only,
-            side,
-        } = parts;
-        Self {
-            client,
-            socket,
-            track,
-            server,
-            hops,
-            encrypted,
-            always_reset,
-            single_use,
-            read_only,
-            side,
-        }
-    }
-
     /// Tells the pool about an error that the bare client returned.
     pub fn note_error(&mut self, error: &tiberius::error::Error) {
         self.track.failed(error);
