@@ -1,5 +1,7 @@
 //! The state of smooth weighted round robin: one credit a host.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use crate::balance::Candidate;
 use crate::host::HostId;
 
@@ -9,6 +11,17 @@ pub(super) struct Credits {
     slots: Vec<Slot>,
     /// Counts changes of weights or membership. A slot with an older epoch is clamped at its next pick.
     epoch: u64,
+}
+
+/// Credits behind a lock.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Mutex<Credits>);
+
+impl Shared {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Credits> {
+        // A panic inside leaves credits that are at worst unfair, never invalid.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// Whether credits are cut at every pick.

@@ -1,8 +1,6 @@
 //! Least active per weight.
 
-use std::sync::{Mutex, PoisonError};
-
-use crate::balance::credits::{Bound, Credits};
+use crate::balance::credits::{Bound, Shared};
 use crate::balance::{BalancePolicy, Eligible, is_idler};
 use crate::host::HostId;
 
@@ -15,7 +13,7 @@ use crate::host::HostId;
 /// decides and one host would get every read afterwards.
 #[derive(Debug, Default)]
 pub struct LeastActive {
-    credits: Mutex<Credits>,
+    credits: Shared,
 }
 
 impl LeastActive {
@@ -28,21 +26,16 @@ impl LeastActive {
     /// The credit of every host that has been eligible, before the next pick.
     #[must_use]
     pub fn credits(&self) -> Vec<(HostId, i64)> {
-        self.lock().list()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Credits> {
-        // A panic inside leaves credits that are at worst unfair, never invalid.
-        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.credits.lock().list()
     }
 }
 
 impl BalancePolicy for LeastActive {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        self.lock().pick(eligible.hosts(), is_idler, Bound::Sum)
+        self.credits.lock().pick(eligible.hosts(), is_idler, Bound::Sum)
     }
 
     fn forget(&self, host: HostId) {
-        self.lock().forget(host);
+        self.credits.lock().forget(host);
     }
 }

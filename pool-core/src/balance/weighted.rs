@@ -1,8 +1,6 @@
 //! Smooth weighted round robin.
 
-use std::sync::{Mutex, PoisonError};
-
-use crate::balance::credits::{Bound, Credits};
+use crate::balance::credits::{Bound, Shared};
 use crate::balance::{BalancePolicy, Eligible};
 use crate::host::HostId;
 
@@ -15,7 +13,7 @@ use crate::host::HostId;
 /// change of weights or membership keeps credits, cut to ± the new sum.
 #[derive(Debug, Default)]
 pub struct Weighted {
-    credits: Mutex<Credits>,
+    credits: Shared,
 }
 
 impl Weighted {
@@ -28,21 +26,16 @@ impl Weighted {
     /// The credit of every host that has been eligible, before the next pick.
     #[must_use]
     pub fn credits(&self) -> Vec<(HostId, i64)> {
-        self.lock().list()
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Credits> {
-        // A panic inside leaves credits that are at worst unfair, never invalid.
-        self.credits.lock().unwrap_or_else(PoisonError::into_inner)
+        self.credits.lock().list()
     }
 }
 
 impl BalancePolicy for Weighted {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        self.lock().pick(eligible.hosts(), |_, _| false, Bound::None)
+        self.credits.lock().pick(eligible.hosts(), |_, _| false, Bound::None)
     }
 
     fn forget(&self, host: HostId) {
-        self.lock().forget(host);
+        self.credits.lock().forget(host);
     }
 }
