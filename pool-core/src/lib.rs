@@ -33,6 +33,8 @@ mod read;
 pub mod retry;
 pub mod route;
 #[cfg(feature = "runtime")]
+mod route_counts;
+#[cfg(feature = "runtime")]
 pub mod session;
 pub mod slots;
 #[cfg(feature = "runtime")]

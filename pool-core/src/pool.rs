@@ -17,6 +17,7 @@ use crate::event::Event;
 use crate::failover::GiveUp;
 use crate::lease::Lease;
 use crate::route::RoutePolicy;
+use crate::route_counts::RouteCounts;
 use crate::slots::store::{HostSlots, Refusal};
 use crate::status::Status;
 use crate::verdict::Verdict;
@@ -30,11 +31,13 @@ pub struct Pool<D: Driver> {
 pub(crate) struct Shared<D: Driver> {
     pub(crate) cluster: Arc<Cluster<D>>,
     router: Arc<dyn RoutePolicy>,
+    routes: RouteCounts,
 }
 
 impl<D: Driver> Pool<D> {
     pub(crate) fn new(cluster: Arc<Cluster<D>>, router: Arc<dyn RoutePolicy>) -> Self {
-        Self { shared: Arc::new(Shared { cluster, router }) }
+        let routes = RouteCounts::new(Arc::clone(&cluster.name));
+        Self { shared: Arc::new(Shared { cluster, router, routes }) }
     }
 
     /// Leases a connection to the host that takes writes.
@@ -89,6 +92,10 @@ impl<D: Driver> Pool<D> {
 
     pub(crate) fn cluster(&self) -> &Cluster<D> {
         &self.shared.cluster
+    }
+
+    pub(crate) fn route_counts(&self) -> &RouteCounts {
+        &self.shared.routes
     }
 
     pub(crate) fn router(&self) -> &dyn RoutePolicy {

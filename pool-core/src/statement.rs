@@ -34,9 +34,16 @@ impl<D: Driver> Pool<D> {
     /// [`ErrorKind::Refused`] for a hint where none is allowed, or one to a host that is unknown, drained
     /// or of weight 0; otherwise as the method it uses.
     pub async fn get_for(&self, sql: &str) -> Result<Lease<D>, Error> {
-        let route = self.route(sql);
-        metrics::counter!("pool_routes_total", "pool" => self.cluster().name.to_string(), "why" => route.why.as_str())
-            .increment(1);
+        self.get_routed(&self.route(sql)).await
+    }
+
+    /// As [`Pool::get_for`], for a statement that was routed already.
+    ///
+    /// # Errors
+    ///
+    /// As [`Pool::get_for`].
+    pub async fn get_routed(&self, route: &Route<'_>) -> Result<Lease<D>, Error> {
+        self.route_counts().count(route.why.as_str());
         match route.target {
             Target::Replica => self.get_read().await,
             Target::Host(name) => {

@@ -9,7 +9,7 @@ use mysql_async::{Error as DriverError, Params};
 use pool_core::error::Error as PoolError;
 use pool_core::host::HostId;
 use pool_core::retry::RetryBudget;
-use pool_core::route::{Pin, Target};
+use pool_core::route::{Pin, Route, Target};
 use pool_core::session::Work;
 
 use crate::conn::Conn;
@@ -182,13 +182,13 @@ impl Statements {
         if let (true, Some(budget)) = (retry_safe, &self.retries) {
             budget.deposit();
         }
-        let mut lease = self.lease_for(&route.target, sql, &[]).await?;
+        let mut lease = self.lease_for(&route, &[]).await?;
         let result = match work(&mut lease, route.sent.to_string()).await {
             Err(error) if retry_safe && self.may_repeat(&lease, &error) => {
                 let failed = lease.host().id();
                 drop(lease);
                 // The first error is the one to report if nobody else can serve.
-                match self.lease_for(&route.target, sql, &[failed]).await {
+                match self.lease_for(&route, &[failed]).await {
                     Ok(other) => lease = other,
                     Err(_) => return Err(error.into()),
                 }
@@ -213,12 +213,11 @@ impl Statements {
 
     async fn lease_for(
         &self,
-        target: &Target<'_>,
-        sql: &str,
+        route: &Route<'_>,
         tried: &[HostId],
     ) -> Result<Lease, StatementError> {
-        if *target != Target::Replica {
-            return Ok(self.pool.get_for(sql).await?);
+        if route.target != Target::Replica {
+            return Ok(self.pool.get_routed(route).await?);
         }
         match self.consistency {
             Consistency::Window(window) if self.wrote.is_some_and(|at| at.elapsed() < window) => {

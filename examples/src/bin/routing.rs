@@ -55,20 +55,17 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let pool = MySqlOptions::from_url(&url)?.pool_builder()?.name("routing").build()?;
     for sql in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         println!("{sql}");
-        let pin = pool.route(sql).pin;
+        let route = pool.route(sql);
         println!("    {}", pool.explain(sql));
-        if let Some(pin) = pin {
+        if let Some(pin) = route.pin {
             println!("    not run here: it binds a session ({})", pin.as_str());
             continue;
         }
-        match pool.get_for(sql).await {
-            Ok(mut lease) => {
-                let sent = pool.route(sql).sent.into_owned();
-                match lease.query_drop(sent.as_str()).await {
-                    Ok(()) => println!("    ran on {}", lease.host()),
-                    Err(error) => println!("    failed on {}: {error}", lease.host()),
-                }
-            }
+        match pool.get_routed(&route).await {
+            Ok(mut lease) => match lease.query_drop(&*route.sent).await {
+                Ok(()) => println!("    ran on {}", lease.host()),
+                Err(error) => println!("    failed on {}: {error}", lease.host()),
+            },
             Err(error) => println!("    {error}"),
         }
     }
