@@ -237,14 +237,6 @@ impl<D: Driver> Cluster<D> {
             slots.shut();
         }
     }
-
-    /// A host that goes out of service takes no writes.
-    fn yield_writer(&self, slots: &HostSlots<D>) {
-        let held = self.writer.load();
-        if held.as_ref().is_some_and(|writer| writer.id() == slots.id()) {
-            self.writer.compare_and_swap(&held, None);
-        }
-    }
 }
 
 impl<D: Driver> HostSlots<D> {

@@ -174,6 +174,11 @@ impl<D: Driver> Cluster<D> {
         by_role.or_else(|| hosts.first()).cloned()
     }
 
+    /// Whether this is [`Cluster::first`].
+    pub(crate) fn is_first(&self, host: HostId) -> bool {
+        self.first().is_some_and(|first| first.id() == host)
+    }
+
     /// The host that takes writes, if it is worth asking.
     pub(crate) fn usable_writer(&self) -> Option<Arc<HostSlots<D>>> {
         let writer = self.writer.load_full()?;
@@ -195,12 +200,12 @@ impl<D: Driver> Cluster<D> {
         let before = self.writer.swap(Some(Arc::clone(host)));
         let last = self.last_writer.swap(Some(Arc::clone(host)));
         let last = last.filter(|last| last.id() != host.id());
-        let first = self.first().is_some_and(|first| first.id() == host.id());
+        let first = self.is_first(host.id());
         let was_away = self.left_at.load(Relaxed) != 0;
         if first {
             self.left_at.store(0, Relaxed);
         } else if !was_away {
-            self.left_at.store(nanos(self.clock.now()).max(1), Relaxed);
+            self.note_left();
         }
         self.checkouts.store(0, Relaxed);
         if before.as_ref().is_some_and(|before| before.id() == host.id()) {
@@ -239,19 +244,30 @@ impl<D: Driver> Cluster<D> {
         self.writer_found.notify_waiters();
     }
 
+    /// A host that goes out of service takes no writes. True if it took them.
+    pub(crate) fn yield_writer(&self, host: &HostSlots<D>) -> bool {
+        let held = self.writer.load();
+        let was_writer = held.as_ref().is_some_and(|writer| writer.id() == host.id());
+        if was_writer {
+            self.writer.compare_and_swap(&held, None);
+        }
+        was_writer
+    }
+
+    /// Writes are away from the first host since now.
+    pub(crate) fn note_left(&self) {
+        self.left_at.store(nanos(self.clock.now()).max(1), Relaxed);
+    }
+
     /// `host` refuses writes that it should take.
     pub(crate) fn demote(&self, host: &Arc<HostSlots<D>>, role: Role) {
         if !self.failover.leaves_demoted() {
             return;
         }
         let was_source = host.health.set_role(role) == Role::Source;
-        let held = self.writer.load();
-        let was_writer = held.as_ref().is_some_and(|writer| writer.id() == host.id());
-        if was_writer {
-            self.writer.compare_and_swap(&held, None);
-            if self.left_at.load(Relaxed) == 0 {
-                self.left_at.store(nanos(self.clock.now()).max(1), Relaxed);
-            }
+        let was_writer = self.yield_writer(host);
+        if was_writer && self.left_at.load(Relaxed) == 0 {
+            self.note_left();
         }
         if was_source || was_writer {
             self.emit(Event::Demoted { host: host.host.shared_name() });
@@ -431,6 +447,6 @@ impl<D: Driver> Watch for Cluster<D> {
     }
 }
 
-pub(crate) fn nanos(duration: Duration) -> u64 {
+fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -7,17 +7,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use tokio::time::{timeout, timeout_at};
+use tokio::time::timeout_at;
 
 use crate::access::Access;
 use crate::clock::deadline_in;
-use crate::cluster::{Cluster, nanos};
+use crate::cluster::Cluster;
 use crate::config::Roles;
 use crate::driver::{Driver, Probe};
 use crate::error::{Cause, Phase};
 use crate::event::Event;
 use crate::host::Role;
-use crate::slots::caught::{Panicked, caught};
 use crate::slots::state::Slot;
 use crate::slots::store::{HostSlots, Watch};
 use crate::verdict::Verdict;
@@ -75,26 +74,15 @@ impl<D: Driver> Cluster<D> {
         control: &mut Option<Box<Slot<D::Conn>>>,
     ) -> Result<Probe, Cause> {
         // Cancellation safety: taken out before the await, put back only when the probe succeeded.
-        let mut slot = match control.take() {
+        let slot = match control.take() {
             Some(slot) => slot,
             None => {
                 slots.dial(Access::Read, self.config.connect_timeout, Phase::Validating).await?
             }
         };
-        let (verdict, message) =
-            match timeout(self.config.check_timeout, caught(self.driver.probe(&mut slot.conn)))
-                .await
-            {
-                Ok(Ok(Ok(probe))) => {
-                    *control = Some(slot);
-                    return Ok(probe);
-                }
-                Ok(Ok(Err(error))) => (self.driver.verdict(&error), error.to_string()),
-                Ok(Err(Panicked)) => (Verdict::HostDown, "the driver panicked".to_owned()),
-                Err(_) => (Verdict::HostDown, "no answer to a probe".to_owned()),
-            };
-        slots.close_politely(slot);
-        Err(slots.cause(Phase::Validating, verdict, message, None))
+        let (slot, probe) = slots.ask(slot, self.config.check_timeout, Phase::Validating).await?;
+        *control = Some(slot);
+        Ok(probe)
     }
 
     /// A probe succeeded.
@@ -144,7 +132,7 @@ impl<D: Driver> Cluster<D> {
     fn doubt(&self, slots: &HostSlots<D>, cause: Cause, failures: u32) {
         if self.is_return_due(slots) {
             // A failed attempt to return puts the next one off by a whole interval.
-            self.left_at.store(nanos(self.clock.now()).max(1), Relaxed);
+            self.note_left();
             self.checkouts.store(0, Relaxed);
         }
         let refused = cause.error.is_some() && cause.verdict == Verdict::HostDown;
@@ -180,7 +168,7 @@ impl<D: Driver> Cluster<D> {
 
     /// With static roles, writes return to the first host when its rule says so.
     fn return_if_due(&self, slots: &Arc<HostSlots<D>>) {
-        let is_away = self.is_first(slots) && self.left_at.load(Relaxed) != 0;
+        let is_away = self.is_first(slots.id()) && self.left_at.load(Relaxed) != 0;
         if is_away && (self.is_return_due(slots) || self.usable_writer().is_none()) {
             self.set_writer(slots);
         }
@@ -189,16 +177,12 @@ impl<D: Driver> Cluster<D> {
     /// Whether these are the static source, writes are away from it, and the rule sends them back.
     fn is_return_due(&self, slots: &HostSlots<D>) -> bool {
         let left_at = self.left_at.load(Relaxed);
-        if left_at == 0 || self.config.roles != Roles::Static || !self.is_first(slots) {
+        if left_at == 0 || self.config.roles != Roles::Static || !self.is_first(slots.id()) {
             return false;
         }
         let away = self.clock.now().saturating_sub(Duration::from_nanos(left_at));
         let rule = self.failover.return_rule();
         rule.is_some_and(|rule| rule.due(away, self.checkouts.load(Relaxed)))
-    }
-
-    fn is_first(&self, slots: &HostSlots<D>) -> bool {
-        self.first().is_some_and(|first| first.id() == slots.id())
     }
 }
 

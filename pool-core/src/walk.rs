@@ -5,12 +5,11 @@
 //! nobody waits for it any more it ends with its current attempt.
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep};
 
 use crate::access::Access;
 use crate::cluster::Cluster;
@@ -19,7 +18,7 @@ use crate::driver::Driver;
 use crate::error::{Cause, Phase};
 use crate::failover::{GiveUp, Outcome, Step, View};
 use crate::host::{HostId, Role};
-use crate::slots::caught::{Panicked, caught};
+use crate::slots::reserved::Reserved;
 use crate::slots::state::Slot;
 use crate::slots::store::{HostSlots, Watch};
 use crate::verdict::Verdict;
@@ -159,13 +158,13 @@ impl<D: Driver> Cluster<D> {
         let Some(slots) = self.host(host) else {
             return Err(failed(Verdict::HostDown, false, None));
         };
-        let is_first = self.first().is_some_and(|first| first.id() == host);
-        if self.config.roles == Roles::Static && !is_first && !self.trusts_stand_in() {
+        if self.config.roles == Roles::Static && !self.is_first(host) && !self.trusts_stand_in() {
             // It would be read-only: no use for a write.
             return Err(failed(Verdict::Demoted, false, None));
         }
         tracing::debug!(pool = %self.name, host = %slots.host, ?budget, "walk tries a host");
-        let place = WalkPlace::take(&slots);
+        // A full host has no place to give: the connection then only proves that the host serves.
+        let place = Reserved::take(&slots);
         let started = Instant::now();
         let generation = slots.with_state(|state| state.generation());
         let dialled = match slots.dial(Access::Write, budget, Phase::Walking).await {
@@ -175,8 +174,11 @@ impl<D: Driver> Cluster<D> {
         match dialled {
             Ok(slot) => {
                 self.unblock(&slots);
-                self.set_writer_from(&slots, usize::from(place.reserved));
-                place.fill(slot);
+                self.set_writer_from(&slots, usize::from(place.is_some()));
+                match place {
+                    Some(place) => place.fill(slot),
+                    None => slots.close_politely(slot),
+                }
                 Ok(())
             }
             Err(cause) => {
@@ -197,68 +199,23 @@ impl<D: Driver> Cluster<D> {
     async fn verify(
         &self,
         slots: &HostSlots<D>,
-        mut slot: Box<Slot<D::Conn>>,
+        slot: Box<Slot<D::Conn>>,
         left: Duration,
     ) -> Result<Box<Slot<D::Conn>>, Cause> {
         if self.config.roles == Roles::Static {
             return Ok(slot);
         }
-        let probed = timeout(left, caught(self.driver.probe(&mut slot.conn))).await;
-        let (verdict, message) = match probed {
-            Ok(Ok(Ok(probe))) => {
-                slots.health.set_lag(probe.lag);
-                match probe.role {
-                    Role::Source => return Ok(slot),
-                    Role::Unknown if slots.host.role() == Role::Source => return Ok(slot),
-                    role => {
-                        self.unblock(slots);
-                        slots.health.set_role(role);
-                        (Verdict::Demoted, "takes no writes".to_owned())
-                    }
-                }
+        let (slot, probe) = slots.ask(slot, left, Phase::Walking).await?;
+        slots.health.set_lag(probe.lag);
+        match probe.role {
+            Role::Source => return Ok(slot),
+            Role::Unknown if slots.host.role() == Role::Source => return Ok(slot),
+            role => {
+                self.unblock(slots);
+                slots.health.set_role(role);
             }
-            Ok(Ok(Err(error))) => (self.driver.verdict(&error), error.to_string()),
-            Ok(Err(Panicked)) => (Verdict::HostDown, "the driver panicked".to_owned()),
-            Err(_) => (Verdict::HostDown, "no answer to the role probe".to_owned()),
-        };
+        }
         slots.close_politely(slot);
-        Err(slots.cause(Phase::Walking, verdict, message, None))
-    }
-}
-
-/// A place in the host's counts for the connection of a walk. A full host has none to give: its
-/// connection then only proves that the host serves.
-struct WalkPlace<D: Driver> {
-    slots: Arc<HostSlots<D>>,
-    reserved: bool,
-}
-
-impl<D: Driver> WalkPlace<D> {
-    fn take(slots: &Arc<HostSlots<D>>) -> Self {
-        let reserved = slots.with_state(|state| state.reserve());
-        Self { slots: Arc::clone(slots), reserved }
-    }
-
-    fn fill(mut self, mut slot: Box<Slot<D::Conn>>) {
-        if !self.reserved {
-            self.slots.close_politely(slot);
-            return;
-        }
-        self.reserved = false;
-        let now = self.slots.clock.now();
-        self.slots.update(|state| {
-            // Becoming the writer voids what was opened before; this one was opened for writes.
-            slot.restamp(state.generation());
-            state.connected(now, slot)
-        });
-    }
-}
-
-impl<D: Driver> Drop for WalkPlace<D> {
-    fn drop(&mut self) {
-        if self.reserved {
-            let now = self.slots.clock.now();
-            self.slots.update(|state| state.unreserve(now));
-        }
+        Err(slots.cause(Phase::Walking, Verdict::Demoted, "takes no writes".to_owned(), None))
     }
 }

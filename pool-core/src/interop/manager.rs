@@ -13,7 +13,6 @@ use crate::error::{Error, ErrorKind, Phase};
 use crate::interop::managed::Managed;
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::verdict::Verdict;
 
 /// Connects that a foreign pool may have under way at once; its own limit is the one that counts.
 const CONNECTS: usize = 64;
@@ -109,20 +108,16 @@ impl<D: Driver> FailoverManager<D> {
                 let idle = idle.unwrap_or_else(|| now.saturating_sub(conn.heard));
                 if idle >= config.bypass_window {
                     conn.in_flight = true;
-                    let (verdict, message) =
-                        match timeout(config.check_timeout, driver.ping(&mut conn.conn)).await {
-                            Ok(Ok(())) => {
-                                self.vouch(conn);
-                                return Ok(());
-                            }
-                            Ok(Err(error)) => (driver.verdict(&error), error.to_string()),
-                            Err(_) => (Verdict::ConnectionLost, "no answer to a check".to_owned()),
-                        };
+                    let home = std::sync::Arc::clone(&conn.home);
+                    let Err((verdict, message)) = home.knock(&mut conn.conn).await else {
+                        self.vouch(conn);
+                        return Ok(());
+                    };
                     let refused = self.refuse(&message);
                     // What voids every connection to the host spares each of them a check in vain.
-                    if let Some(watch) = conn.home.watch.upgrade() {
-                        let cause = conn.home.cause(Phase::Validating, verdict, message, None);
-                        watch.reported(conn.home.id(), conn.generation, cause);
+                    if let Some(watch) = home.watch.upgrade() {
+                        let cause = home.cause(Phase::Validating, verdict, message, None);
+                        watch.reported(home.id(), conn.generation, cause);
                     }
                     return Err(refused);
                 }

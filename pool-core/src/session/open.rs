@@ -12,6 +12,7 @@ use crate::failover::{Open, Outcome};
 use crate::host::Role;
 use crate::lease::Lease;
 use crate::pool::Pool;
+use crate::slots::reserved::Reserved;
 use crate::slots::store::{HostSlots, Refusal, Watch};
 use crate::verdict::Verdict;
 
@@ -71,7 +72,7 @@ impl<D: SessionDriver> Opener<'_, D> {
     ) -> Result<Lease<D>, Outcome> {
         let cluster = self.0.cluster();
         let access = Access::Host(slots.id());
-        if !slots.with_state(|state| state.reserve()) {
+        let Some(place) = Reserved::take(slots) else {
             return match slots.checkout(cluster.ticket(), deadline).await {
                 Ok(slot) => Ok(Lease::new(Arc::clone(slots), slot, access)),
                 Err(Refusal::Unreachable(cause)) => Err(failed(cause.verdict)),
@@ -80,8 +81,7 @@ impl<D: SessionDriver> Opener<'_, D> {
                 }
                 Err(Refusal::Away) => Err(failed(Verdict::Inactive)),
             };
-        }
-        let place = Reserved(slots);
+        };
         let budget = deadline.saturating_duration_since(Instant::now());
         let generation = slots.with_state(|state| state.generation());
         match slots.dial(Access::Write, budget, Phase::Walking).await {
@@ -147,22 +147,4 @@ impl<D: SessionDriver> Opener<'_, D> {
 
 fn failed(verdict: Verdict) -> Outcome {
     Outcome::Failed { verdict, by_budget: false }
-}
-
-/// A place in a host's counts while its connection is dialled. Freed if the session is dropped meanwhile.
-struct Reserved<'a, D: Driver>(&'a Arc<HostSlots<D>>);
-
-impl<D: Driver> Reserved<'_, D> {
-    /// The connection is there: the place is a lease's now.
-    fn claim(self) {
-        self.0.with_state(|state| state.claim());
-        std::mem::forget(self);
-    }
-}
-
-impl<D: Driver> Drop for Reserved<'_, D> {
-    fn drop(&mut self) {
-        let now = self.0.clock.now();
-        self.0.update(|state| state.unreserve(now));
-    }
 }

@@ -12,6 +12,8 @@ pub(crate) mod health;
 #[cfg(feature = "runtime")]
 pub(crate) mod meter;
 #[cfg(feature = "runtime")]
+pub(crate) mod reserved;
+#[cfg(feature = "runtime")]
 pub(crate) mod store;
 #[cfg(feature = "runtime")]
 mod upkeep;

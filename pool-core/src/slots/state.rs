@@ -128,7 +128,8 @@ pub struct Actions<C, W> {
 }
 
 impl<C, W> Actions<C, W> {
-    fn none() -> Self {
+    /// Nothing to do.
+    pub(super) fn none() -> Self {
         Self {
             hand_over: Vec::new(),
             refuse: Vec::new(),

@@ -245,9 +245,8 @@ impl<D: Driver> HostSlots<D> {
     /// Sends every waiter off to another host, unless something is under way that may serve it here: its
     /// end decides then. A host that takes connects and fails probes would send callers in circles else.
     pub(crate) fn turn_away_stranded(&self, cause: &Cause) {
-        let now = self.clock.now();
         self.update_with(Some(cause), |state| {
-            if state.is_stranded() { state.turn_away() } else { state.sweep(now) }
+            if state.is_stranded() { state.turn_away() } else { Actions::none() }
         });
     }
 
@@ -261,6 +260,13 @@ impl<D: Driver> HostSlots<D> {
             actions
         };
         self.perform(actions, None);
+    }
+
+    /// The connection of a reserved place is leased.
+    pub(super) fn claim(&self) {
+        let mut state = self.state.lock();
+        state.claim();
+        self.note_active(&state);
     }
 
     /// Reads or changes the state where nothing follows.
@@ -278,7 +284,7 @@ impl<D: Driver> HostSlots<D> {
         let mut current = None;
         self.update(|state| {
             if generation.is_some_and(|generation| generation != state.generation()) {
-                return state.sweep(now);
+                return Actions::none();
             }
             let actions = state.void(now);
             current = Some(state.generation());

@@ -11,7 +11,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::access::Access;
 use crate::clock::deadline_in;
-use crate::driver::{ConnectRequest, Driver, Liveness, Report, Reporter, Tidy};
+use crate::driver::{ConnectRequest, Driver, Liveness, Probe, Report, Reporter, Tidy};
 use crate::error::{Cause, Phase};
 use crate::host::HostId;
 use crate::slots::caught::{Panicked, caught};
@@ -155,15 +155,7 @@ impl<D: Driver> HostSlots<D> {
             let generation = slot.generation;
             // Suspect until it answers: a look first, since a ping could take a stale reply for its own.
             let found = match slots.driver.peek(&mut slot.conn) {
-                Liveness::Clean => {
-                    match timeout(slots.config.check_timeout, slots.driver.ping(&mut slot.conn))
-                        .await
-                    {
-                        Ok(Ok(())) => Ok(()),
-                        Ok(Err(error)) => Err((slots.driver.verdict(&error), error.to_string())),
-                        Err(_) => Err((Verdict::ConnectionLost, "no answer to a check".to_owned())),
-                    }
-                }
+                Liveness::Clean => slots.knock(&mut slot.conn).await,
                 _ => Err((Verdict::ConnectionEnded, "found closed while idle".to_owned())),
             };
             slots.meter().validate.record(started.elapsed().as_secs_f64());
@@ -184,6 +176,35 @@ impl<D: Driver> HostSlots<D> {
                 }
             }
         });
+    }
+
+    /// Asks for a sign of life, within the check deadline.
+    pub(crate) async fn knock(&self, conn: &mut D::Conn) -> Result<(), (Verdict, String)> {
+        match timeout(self.config.check_timeout, self.driver.ping(conn)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err((self.driver.verdict(&error), error.to_string())),
+            Err(_) => Err((Verdict::ConnectionLost, "no answer to a check".to_owned())),
+        }
+    }
+
+    /// Asks what the server is, within `limit`. A connection that gives no answer is closed.
+    ///
+    /// Cancellation safety: dropping the future closes the connection.
+    pub(crate) async fn ask(
+        &self,
+        mut slot: Box<Slot<D::Conn>>,
+        limit: Duration,
+        phase: Phase,
+    ) -> Result<(Box<Slot<D::Conn>>, Probe), Cause> {
+        let probed = timeout(limit, caught(self.driver.probe(&mut slot.conn))).await;
+        let (verdict, message) = match probed {
+            Ok(Ok(Ok(probe))) => return Ok((slot, probe)),
+            Ok(Ok(Err(error))) => (self.driver.verdict(&error), error.to_string()),
+            Ok(Err(Panicked)) => (Verdict::HostDown, "the driver panicked".to_owned()),
+            Err(_) => (Verdict::HostDown, "no answer to a probe".to_owned()),
+        };
+        self.close_politely(slot);
+        Err(self.cause(phase, verdict, message, None))
     }
 
     /// Makes a dirty connection clean in the background, within the tidy deadline.
