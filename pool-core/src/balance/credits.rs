@@ -54,48 +54,51 @@ impl Credits {
         before: impl Fn(&Candidate, &Candidate) -> bool,
         bound: Bound,
     ) -> Option<HostId> {
-        let mut sum = 0;
-        let mut best: Option<(&Candidate, i64)> = None;
+        if !self.knows(hosts) {
+            self.admit(hosts);
+        }
+        let (picked, credit) = choose(hosts, before, |host| self.slots[host.id.index()].credit)?;
+        let sum = sum(hosts);
         for host in hosts {
-            let Some(slot) = self.slots.get(host.id.index()) else {
-                self.admit(hosts);
-                return self.pick(hosts, before, bound);
-            };
-            if slot.weight != host.weight || slot.epoch != self.epoch {
-                self.admit(hosts);
-                return self.pick(hosts, before, bound);
-            }
-            sum += i64::from(host.weight);
-            let better = match best {
-                _ if host.weight == 0 => false,
-                None => true,
-                Some((best, most)) => {
-                    before(host, best) || slot.credit > most && !before(best, host)
-                }
-            };
-            if better {
-                best = Some((host, slot.credit));
+            let slot = &mut self.slots[host.id.index()];
+            slot.credit += i64::from(host.weight);
+            if bound == Bound::Sum {
+                slot.credit = slot.credit.min(sum);
             }
         }
-        let picked = best?.0.id;
-        for host in hosts {
-            if let Some(slot) = self.slots.get_mut(host.id.index()) {
-                slot.credit += i64::from(host.weight);
-                if bound == Bound::Sum {
-                    slot.credit = slot.credit.min(sum);
-                }
-            }
-        }
-        if let Some(slot) = self.slots.get_mut(picked.index()) {
-            // The picked host's credit before it paid may have been beyond the bound.
-            slot.credit = match (bound, best) {
-                (Bound::Sum, Some((host, credit))) => {
-                    (credit + i64::from(host.weight) - sum).clamp(-sum, sum)
-                }
-                _ => slot.credit - sum,
-            };
-        }
-        Some(picked)
+        let paid = credit + i64::from(picked.weight) - sum;
+        self.slots[picked.id.index()].credit = match bound {
+            Bound::None => paid,
+            // Its credit before it paid may have been beyond the bound.
+            Bound::Sum => paid.clamp(-sum, sum),
+        };
+        Some(picked.id)
+    }
+
+    /// The host that [`Credits::pick`] would pick.
+    pub(super) fn peek(
+        &self,
+        hosts: &[Candidate],
+        before: impl Fn(&Candidate, &Candidate) -> bool,
+    ) -> Option<HostId> {
+        // The credits after `admit`, which would begin a new epoch if a weight has changed.
+        let slot = |host: &Candidate| self.slots.get(host.id.index()).copied().unwrap_or_default();
+        let is_change = hosts.iter().any(|host| slot(host).weight != host.weight);
+        let sum = sum(hosts);
+        let credit = |host: &Candidate| match slot(host) {
+            slot if is_change || slot.epoch != self.epoch => slot.credit.clamp(-sum, sum),
+            slot => slot.credit,
+        };
+        choose(hosts, before, credit).map(|(host, _)| host.id)
+    }
+
+    /// Whether nothing has changed about these hosts since they were last eligible.
+    #[inline]
+    fn knows(&self, hosts: &[Candidate]) -> bool {
+        hosts.iter().all(|host| {
+            let slot = self.slots.get(host.id.index());
+            slot.is_some_and(|slot| slot.weight == host.weight && slot.epoch == self.epoch)
+        })
     }
 
     /// Takes notice of new hosts and new weights.
@@ -105,9 +108,7 @@ impl Credits {
     /// alone for a long time under small ones.
     #[cold]
     fn admit(&mut self, hosts: &[Candidate]) {
-        let mut sum = 0;
         for host in hosts {
-            sum += i64::from(host.weight);
             let index = host.id.index();
             if index >= self.slots.len() {
                 self.slots.resize(index + 1, Slot::default());
@@ -118,6 +119,7 @@ impl Credits {
                 self.epoch += 1;
             }
         }
+        let sum = sum(hosts);
         for host in hosts {
             let slot = &mut self.slots[host.id.index()];
             if slot.epoch != self.epoch {
@@ -143,4 +145,27 @@ impl Credits {
             .map(|(index, slot)| (HostId::new(index), slot.credit))
             .collect()
     }
+}
+
+/// The host of the largest credit among those that `before` puts first, with its credit.
+#[inline]
+fn choose(
+    hosts: &[Candidate],
+    before: impl Fn(&Candidate, &Candidate) -> bool,
+    credit: impl Fn(&Candidate) -> i64,
+) -> Option<(&Candidate, i64)> {
+    let mut best: Option<(&Candidate, i64)> = None;
+    for host in hosts.iter().filter(|host| host.weight > 0) {
+        let credit = credit(host);
+        let better = best
+            .is_none_or(|(best, most)| before(host, best) || credit > most && !before(best, host));
+        if better {
+            best = Some((host, credit));
+        }
+    }
+    best
+}
+
+fn sum(hosts: &[Candidate]) -> i64 {
+    hosts.iter().map(|host| i64::from(host.weight)).sum()
 }

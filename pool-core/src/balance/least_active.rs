@@ -35,6 +35,10 @@ impl BalancePolicy for LeastActive {
         self.credits.lock().pick(eligible.hosts(), is_idler, Bound::Sum)
     }
 
+    fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        self.credits.lock().peek(eligible.hosts(), is_idler)
+    }
+
     fn forget(&self, host: HostId) {
         self.credits.lock().forget(host);
     }

@@ -77,6 +77,12 @@ pub trait BalancePolicy: Debug + Send + Sync {
     /// The pick, or `None` if nothing is eligible. A candidate of weight 0 is never picked.
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId>;
 
+    /// What [`BalancePolicy::pick`] would give now, without taking the turn: for explanations. Defaults to
+    /// `pick`, so that **a policy whose pick changes its state must override it**.
+    fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        self.pick(eligible)
+    }
+
     /// Whether it looks at [`Candidate::latency`]. The pool then measures every lease with the precise
     /// clock. Defaults to `false`.
     fn wants_latency(&self) -> bool {

@@ -23,9 +23,16 @@ impl Random {
 
 impl BalancePolicy for Random {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let hosts = eligible.hosts();
-        at(hosts, self.seed.below(sum(hosts)), None).map(|host| host.id)
+        draw(&self.seed, eligible.hosts())
     }
+
+    fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        draw(&self.seed.copy(), eligible.hosts())
+    }
+}
+
+fn draw(seed: &Seed, hosts: &[Candidate]) -> Option<HostId> {
+    at(hosts, seed.below(sum(hosts)), None).map(|host| host.id)
 }
 
 /// The weights of all hosts together.

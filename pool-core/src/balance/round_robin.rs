@@ -35,6 +35,10 @@ impl BalancePolicy for RoundRobin {
             }
         }
     }
+
+    fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        after(self.last.load(Ordering::Relaxed), eligible)
+    }
 }
 
 /// The first host of the list whose id is beyond `last` (id + 1), else the first of all.

@@ -11,6 +11,11 @@ impl Seed {
         Self(AtomicU64::new(seed))
     }
 
+    /// Another one that will give the same numbers.
+    pub(super) fn copy(&self) -> Self {
+        Self::new(self.0.load(Ordering::Relaxed))
+    }
+
     /// The next number, 0 to `limit` − 1; 0 if `limit` is 0. The bias is below `limit` / 2⁶⁴.
     pub(super) fn below(&self, limit: u64) -> u64 {
         let product = u128::from(self.draw()) * u128::from(limit);

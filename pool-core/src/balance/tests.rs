@@ -107,17 +107,52 @@ fn the_active_rule_is_active_per_weight_and_not_active_plus_one() {
     assert_eq!(pick(&LeastActive::new(), &hosts), 0);
 }
 
-#[test]
-fn a_weight_of_zero_is_never_picked_and_nothing_eligible_is_no_pick() {
-    let policies: [Box<dyn BalancePolicy>; 6] = [
+fn all_policies() -> [Box<dyn BalancePolicy>; 6] {
+    [
         Box::new(Weighted::new()),
         Box::new(LeastActive::new()),
         Box::new(RoundRobin::new()),
         Box::new(Random::new(7)),
         Box::new(LeastLatency::new()),
         Box::new(PowerOfTwoChoices::new(7)),
-    ];
-    for policy in policies {
+    ]
+}
+
+#[test]
+fn a_peek_is_the_next_pick_and_takes_no_turn() {
+    // Hosts come, go and change their weights between reads.
+    let seed = super::seed::Seed::new(5);
+    let below = |limit: u64| seed.below(limit) as u32;
+    for (peeking, undisturbed) in all_policies().into_iter().zip(all_policies()) {
+        assert_eq!(peeking.peek(&Eligible::new(&[])), None, "{peeking:?}");
+        for _ in 0..3000 {
+            let scale = [1, 100][below(2) as usize];
+            let mut all = hosts(&[100, 200, 0, 200, 50].map(|weight| weight / scale));
+            for host in &mut all {
+                host.active = below(3);
+                host.latency = Some(Duration::from_millis(u64::from(below(4))));
+            }
+            let out = below(8);
+            all.retain(|host| host.id.index() != out as usize);
+            if below(50) == 0 {
+                let left = HostId::new(below(5));
+                peeking.forget(left);
+                undisturbed.forget(left);
+            }
+            for _ in 0..below(4) {
+                let eligible = Eligible::new(&all);
+                let peeked = peeking.peek(&eligible);
+                assert_eq!(peeking.peek(&eligible), peeked, "{peeking:?}");
+                assert_eq!(peeking.pick(&eligible), peeked, "{peeking:?}");
+                assert_eq!(undisturbed.pick(&eligible), peeked, "{undisturbed:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_weight_of_zero_is_never_picked_and_nothing_eligible_is_no_pick() {
+    for policy in all_policies() {
         assert_eq!(policy.pick(&Eligible::new(&[])), None, "{policy:?}");
         assert_eq!(policy.pick(&Eligible::new(&hosts(&[0, 0]))), None, "{policy:?}");
         assert_eq!(counts(&*policy, &hosts(&[0, 200, 200]), 100)[0], 0, "{policy:?}");

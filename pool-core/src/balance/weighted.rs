@@ -1,7 +1,7 @@
 //! Smooth weighted round robin.
 
 use crate::balance::credits::{Bound, Shared};
-use crate::balance::{BalancePolicy, Eligible};
+use crate::balance::{BalancePolicy, Candidate, Eligible};
 use crate::host::HostId;
 
 /// Smooth weighted round robin: pick first, then accumulate (`rds-read-weights`, load balancing by weight;
@@ -32,10 +32,19 @@ impl Weighted {
 
 impl BalancePolicy for Weighted {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        self.credits.lock().pick(eligible.hosts(), |_, _| false, Bound::None)
+        self.credits.lock().pick(eligible.hosts(), all_equal, Bound::None)
+    }
+
+    fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
+        self.credits.lock().peek(eligible.hosts(), all_equal)
     }
 
     fn forget(&self, host: HostId) {
         self.credits.lock().forget(host);
     }
+}
+
+/// The order of the hosts apart from their credits: there is none.
+fn all_equal(_: &Candidate, _: &Candidate) -> bool {
+    false
 }
