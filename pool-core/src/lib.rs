@@ -29,7 +29,7 @@ mod monitor;
 #[cfg(feature = "runtime")]
 pub mod pool;
 #[cfg(feature = "runtime")]
-mod read;
+pub mod read;
 pub mod retry;
 pub mod route;
 #[cfg(feature = "runtime")]

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use crate::access::Access;
-use crate::balance::endpoint::{Choice, eligible, verdict};
+use crate::balance::endpoint::{Choice, EndpointRules, eligible, verdict};
 use crate::balance::{Candidate, Eligible};
 use crate::cluster::Cluster;
 use crate::driver::Driver;
@@ -20,6 +21,68 @@ use crate::verdict::Verdict;
 
 /// Hosts tried in vain by one checkout. Stays on the stack for clusters of usual size.
 pub(crate) type Tried = SmallVec<[HostId; 8]>;
+
+/// What one read asks of its host, beyond the rules of the endpoint. The default asks for nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadWish {
+    tried: Tried,
+    only_replicas: bool,
+    lag: LagRule,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LagRule {
+    Any,
+    AtMost(Duration),
+    #[default]
+    Endpoint,
+}
+
+impl ReadWish {
+    /// Asks for nothing.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Leaves out a host that this caller already tried in vain.
+    #[must_use]
+    pub fn without(mut self, host: HostId) -> Self {
+        self.tried.push(host);
+        self
+    }
+
+    /// Keeps the source out, whatever its weight, while a replica can serve.
+    #[must_use]
+    pub fn only_replicas(mut self) -> Self {
+        self.only_replicas = true;
+        self
+    }
+
+    /// Admits replicas up to this lag, instead of the endpoint's limit.
+    #[must_use]
+    pub fn max_lag(mut self, limit: Duration) -> Self {
+        self.lag = LagRule::AtMost(limit);
+        self
+    }
+
+    /// Admits replicas whatever their lag.
+    #[must_use]
+    pub fn any_lag(mut self) -> Self {
+        self.lag = LagRule::Any;
+        self
+    }
+
+    /// The rules of the endpoint with this wish.
+    pub(crate) fn rules(&self, endpoint: &EndpointRules) -> EndpointRules {
+        let max_lag = match self.lag {
+            LagRule::Any => None,
+            LagRule::AtMost(limit) => Some(limit),
+            LagRule::Endpoint => endpoint.max_lag,
+        };
+        EndpointRules { max_lag, only_replicas: self.only_replicas, ..*endpoint }
+    }
+}
 
 /// Candidates of one pick. Stays on the stack for clusters of usual size.
 type Candidates = SmallVec<[Candidate; 16]>;
@@ -37,23 +100,27 @@ impl<D: Driver> Pool<D> {
     /// [`ErrorKind::NoHost`] at once, with the reason per host, when nobody may serve; otherwise as
     /// [`Pool::get`].
     pub async fn get_read(&self) -> Result<Lease<D>, Error> {
-        if let Some((host, _)) = self.cluster().pick(&Tried::new()) {
-            if let Some(slot) = host.try_checkout() {
-                return Ok(Lease::new(host, slot, Access::Read));
-            }
-            return Box::pin(self.wait_to_read(Some(host), Tried::new(), self.deadline())).await;
-        }
-        Box::pin(self.wait_to_read(None, Tried::new(), self.deadline())).await
+        self.read_by(self.cluster().rules, &[]).await
     }
 
-    /// As [`Pool::get_read`], leaving out hosts that this caller already tried in vain. When they are all
-    /// that could serve, nobody can.
+    /// As [`Pool::get_read`], with what this read asks of its host.
     ///
     /// # Errors
     ///
     /// As [`Pool::get_read`].
-    pub async fn get_read_except(&self, tried: &[HostId]) -> Result<Lease<D>, Error> {
-        Box::pin(self.wait_to_read(None, Tried::from_slice(tried), self.deadline())).await
+    pub async fn get_read_as(&self, wish: &ReadWish) -> Result<Lease<D>, Error> {
+        self.read_by(wish.rules(&self.cluster().rules), &wish.tried).await
+    }
+
+    async fn read_by(&self, rules: EndpointRules, tried: &[HostId]) -> Result<Lease<D>, Error> {
+        let picked = self.cluster().pick(&rules, tried);
+        if let Some(host) = &picked
+            && let Some(slot) = host.try_checkout()
+        {
+            return Ok(Lease::new(Arc::clone(host), slot, Access::Read));
+        }
+        let tried = Tried::from_slice(tried);
+        Box::pin(self.wait_to_read(picked, rules, tried, self.deadline())).await
     }
 
     /// Leases a connection to the host of this name, whatever its role or weight.
@@ -94,6 +161,7 @@ impl<D: Driver> Pool<D> {
     pub(crate) async fn wait_to_read(
         &self,
         mut first: Option<Arc<HostSlots<D>>>,
+        rules: EndpointRules,
         mut tried: Tried,
         deadline: Instant,
     ) -> Result<Lease<D>, Error> {
@@ -106,12 +174,11 @@ impl<D: Driver> Pool<D> {
             if cluster.closed.load(Relaxed) {
                 return Err(self.error(ErrorKind::Closed, Phase::Selecting, Access::Read, started));
             }
-            let picked = first.take().or_else(|| cluster.pick(&tried).map(|(host, _)| host));
+            let picked = first.take().or_else(|| cluster.pick(&rules, &tried));
             let Some(slots) = picked else {
-                let rules = &cluster.rules;
                 let refused = |slots: &HostSlots<D>| {
                     let facts = cluster.facts(slots, tried.contains(&slots.id()));
-                    Some(verdict(&facts, rules).as_str())
+                    Some(verdict(&facts, &rules).as_str())
                 };
                 // Permanent only if every host that was tried said so: another may come back.
                 let permanent = permanent.filter(|_| !curable);
@@ -151,23 +218,40 @@ impl<D: Driver> Pool<D> {
 impl<D: Driver> Cluster<D> {
     /// Picks the host of one read. Takes no lock but the balance policy's own and allocates nothing for
     /// clusters of up to 16 eligible hosts.
-    pub(crate) fn pick(&self, tried: &Tried) -> Option<(Arc<HostSlots<D>>, Choice)> {
+    pub(crate) fn pick(
+        &self,
+        rules: &EndpointRules,
+        tried: &[HostId],
+    ) -> Option<Arc<HostSlots<D>>> {
+        self.pick_by(rules, tried, |hosts| self.balance.pick(hosts))
+    }
+
+    /// The host that [`Cluster::pick`] would give now. The balance policy's turn does not move on.
+    pub(crate) fn peek(&self, rules: &EndpointRules) -> Option<Arc<HostSlots<D>>> {
+        self.pick_by(rules, &[], |hosts| self.balance.peek(hosts))
+    }
+
+    #[inline]
+    fn pick_by(
+        &self,
+        rules: &EndpointRules,
+        tried: &[HostId],
+        balance: impl FnOnce(&Eligible<'_>) -> Option<HostId>,
+    ) -> Option<Arc<HostSlots<D>>> {
         let hosts = self.hosts.load();
-        let facts = hosts
-            .iter()
-            .map(|slots| self.facts(slots, !tried.is_empty() && tried.contains(&slots.id())));
+        let facts = hosts.iter().map(|slots| self.facts(slots, tried.contains(&slots.id())));
         let mut candidates = Candidates::new();
-        let choice = eligible(facts, &self.rules, |candidate| candidates.push(candidate));
+        let choice = eligible(facts, rules, |candidate| candidates.push(candidate));
         let id = match choice {
             Choice::Nobody => return None,
             Choice::Source(id) => id,
-            _ => self.balance.pick(&Eligible::new(&candidates))?,
+            _ => balance(&Eligible::new(&candidates))?,
         };
         // Ids are places until a host is removed.
         let slots = match hosts.get(id.index()) {
             Some(slots) if slots.id() == id => slots,
             _ => hosts.iter().find(|slots| slots.id() == id)?,
         };
-        Some((Arc::clone(slots), choice))
+        Some(Arc::clone(slots))
     }
 }

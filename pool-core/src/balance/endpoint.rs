@@ -81,11 +81,19 @@ pub struct EndpointRules {
     /// Whether the source, whatever its weight, serves reads when no replica can. Defaults to `true`. Has
     /// no effect on a read-only endpoint.
     pub read_fallback_primary: bool,
+    /// Whether the source serves reads as a fallback only, whatever its weight (a read that asks for a
+    /// replica). Defaults to `false`.
+    pub only_replicas: bool,
 }
 
 impl Default for EndpointRules {
     fn default() -> Self {
-        Self { mode: EndpointMode::ReadWrite, max_lag: None, read_fallback_primary: true }
+        Self {
+            mode: EndpointMode::ReadWrite,
+            max_lag: None,
+            read_fallback_primary: true,
+            only_replicas: false,
+        }
     }
 }
 
@@ -258,7 +266,11 @@ pub fn eligible(
 /// Whether this host may serve a read, and if not, why.
 #[must_use]
 pub fn verdict(host: &HostFacts, rules: &EndpointRules) -> Eligibility {
-    if rules.mode == EndpointMode::ReadOnly && host.role != Role::Replica {
+    let wrong = match rules.mode {
+        EndpointMode::ReadOnly => host.role != Role::Replica,
+        EndpointMode::ReadWrite => rules.only_replicas && host.role == Role::Source,
+    };
+    if wrong {
         return Eligibility::WrongRole(host.role);
     }
     if host.drained {
