@@ -27,6 +27,7 @@ pub struct PoolBuilder<D: Driver> {
     failover: Arc<dyn FailoverPolicy>,
     balance: Arc<dyn BalancePolicy>,
     router: Arc<dyn RoutePolicy>,
+    retry_reads: bool,
 }
 
 impl<D: Driver> Pool<D> {
@@ -40,6 +41,7 @@ impl<D: Driver> Pool<D> {
             failover: Arc::new(Ordered::default()),
             balance: Arc::new(Weighted::default()),
             router: Arc::new(StatementRouter::new(Dialect::MySql)),
+            retry_reads: false,
         }
     }
 }
@@ -105,7 +107,8 @@ impl<D: Driver> PoolBuilder<D> {
     ///
     /// The first option that cannot work, by name; or that there is no tokio runtime here.
     pub fn build(self) -> Result<Pool<D>, ConfigError> {
-        let Self { driver, hosts, mut config, rules, failover, balance, router } = self;
+        let Self { driver, hosts, mut config, rules, failover, balance, router, retry_reads } =
+            self;
         config.validate()?;
         config.measure_latency = balance.wants_latency();
         if hosts.is_empty() {
@@ -130,7 +133,7 @@ impl<D: Driver> PoolBuilder<D> {
         for slots in cluster.hosts.load().iter() {
             cluster.start(slots);
         }
-        Ok(Pool::new(cluster, router))
+        Ok(Pool::new(cluster, router, retry_reads))
     }
 }
 
@@ -207,6 +210,16 @@ impl<D: Driver> PoolBuilder<D> {
     /// Sets how [`Pool::get_for`] routes statements. Defaults to a [`StatementRouter`] for MySQL.
     pub fn router(mut self, policy: impl RoutePolicy + 'static) -> Self {
         self.router = Arc::new(policy);
+        self
+    }
+
+    /// Sets whether a routed read whose link broke before it delivered anything runs once more on another
+    /// host. Only what is certain to be a plain read outside of transactions; never a write. A budget (one
+    /// repetition for ten reads) keeps a failing cluster from getting everything twice.
+    ///
+    /// Defaults to `false`.
+    pub fn retry_reads(mut self, on: bool) -> Self {
+        self.retry_reads = on;
         self
     }
 }

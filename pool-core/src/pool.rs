@@ -16,6 +16,7 @@ use crate::error::{Cause, Error, ErrorKind, Phase};
 use crate::event::Event;
 use crate::failover::GiveUp;
 use crate::lease::Lease;
+use crate::retry::RetryBudget;
 use crate::route::RoutePolicy;
 use crate::route_counts::RouteCounts;
 use crate::slots::store::{HostSlots, Refusal};
@@ -32,12 +33,20 @@ pub(crate) struct Shared<D: Driver> {
     pub(crate) cluster: Arc<Cluster<D>>,
     router: Arc<dyn RoutePolicy>,
     routes: RouteCounts,
+    retries_reads: bool,
+    retry_budget: RetryBudget,
 }
 
 impl<D: Driver> Pool<D> {
-    pub(crate) fn new(cluster: Arc<Cluster<D>>, router: Arc<dyn RoutePolicy>) -> Self {
+    pub(crate) fn new(
+        cluster: Arc<Cluster<D>>,
+        router: Arc<dyn RoutePolicy>,
+        retries_reads: bool,
+    ) -> Self {
         let routes = RouteCounts::new(Arc::clone(&cluster.name));
-        Self { shared: Arc::new(Shared { cluster, router, routes }) }
+        let retry_budget = RetryBudget::new();
+        let shared = Shared { cluster, router, routes, retries_reads, retry_budget };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Leases a connection to the host that takes writes.
@@ -96,6 +105,14 @@ impl<D: Driver> Pool<D> {
 
     pub(crate) fn route_counts(&self) -> &RouteCounts {
         &self.shared.routes
+    }
+
+    pub(crate) fn retries_reads(&self) -> bool {
+        self.shared.retries_reads
+    }
+
+    pub(crate) fn retry_budget(&self) -> &RetryBudget {
+        &self.shared.retry_budget
     }
 
     pub(crate) fn router(&self) -> &dyn RoutePolicy {

@@ -13,9 +13,10 @@ use crate::balance::{Candidate, Eligible};
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::error::{Cause, Error, ErrorKind, Phase};
-use crate::host::HostId;
+use crate::host::{HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
+use crate::route::{HintFate, Route, Target};
 use crate::slots::store::{HostSlots, Refusal};
 use crate::verdict::Verdict;
 
@@ -43,6 +44,19 @@ impl ReadWish {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// What a routed statement asks for: its hint comes before weights and lag, and may set a limit of its
+    /// own for the lag (sections 3 and 6 of the routing rules).
+    #[must_use]
+    pub fn of(route: &Route<'_>) -> Self {
+        let hinted = route.hint == HintFate::Applied && route.target == Target::Replica;
+        let lag = match route.max_lag {
+            Some(limit) => LagRule::AtMost(limit),
+            None if hinted => LagRule::Any,
+            None => LagRule::Endpoint,
+        };
+        Self { tried: Tried::new(), only_replicas: hinted, lag }
     }
 
     /// Leaves out a host that this caller already tried in vain.
@@ -112,8 +126,39 @@ impl<D: Driver> Pool<D> {
         self.read_by(wish.rules(&self.cluster().rules), &wish.tried).await
     }
 
+    /// A connection for a caller that has one to the source already; `None` if the source is to serve.
+    pub(crate) async fn get_beside_source(
+        &self,
+        wish: ReadWish,
+    ) -> Result<Option<Lease<D>>, Error> {
+        let cluster = self.cluster();
+        let mut rules = wish.rules(&cluster.rules);
+        let falls_back = rules.mode.serves_writes() && rules.read_fallback_primary;
+        let picked = cluster.pick(&rules, &wish.tried);
+        if picked.as_ref().is_some_and(|slots| slots.health.role() == Role::Source) {
+            return Ok(None);
+        }
+        // If that host fails, the source is the caller's, so it must not be waited for here.
+        rules.only_replicas = true;
+        rules.read_fallback_primary = false;
+        match self.read_from(picked, rules, &wish.tried).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(error) if falls_back && error.kind() == ErrorKind::NoHost => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     async fn read_by(&self, rules: EndpointRules, tried: &[HostId]) -> Result<Lease<D>, Error> {
         let picked = self.cluster().pick(&rules, tried);
+        self.read_from(picked, rules, tried).await
+    }
+
+    async fn read_from(
+        &self,
+        picked: Option<Arc<HostSlots<D>>>,
+        rules: EndpointRules,
+        tried: &[HostId],
+    ) -> Result<Lease<D>, Error> {
         if let Some(host) = &picked
             && let Some(slot) = host.try_checkout()
         {

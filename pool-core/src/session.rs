@@ -3,19 +3,25 @@
 //! [`Logical`] decides (pure); this file carries out its commands on leases of the pool. Where [`Pool::get`]
 //! lends one physical connection that never changes, a session survives the loss of its host: the error
 //! that caused a switch is always returned, and says whether the statement ran.
+//!
+//! A session has one main connection, which follows the failover policy. When it routes its statements, reads
+//! that nothing binds are served beside it, by other hosts ([`Session::run`]).
 
+mod beside;
 mod error;
 mod open;
+mod routed;
+mod routing;
 
 use std::fmt;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 pub use self::error::SessionError;
 use self::open::Opener;
+use self::routing::Routing;
 use crate::access::AccessMode;
 use crate::clock::Clock;
 use crate::cluster::Hosts;
@@ -27,10 +33,12 @@ use crate::failover::{
 use crate::host::{Host, HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
+use crate::statement::TokenDriver;
+pub use crate::statement::Work;
 use crate::verdict::Verdict;
 
 /// What a driver must be able to do for sessions.
-pub trait SessionDriver: Driver {
+pub trait SessionDriver: TokenDriver {
     /// Brings a connection into the state that a session carries with it, sending only what differs.
     fn carry(
         &self,
@@ -48,15 +56,15 @@ pub trait SessionDriver: Driver {
     /// Whether the server says that a transaction is open; `None` if that is not known.
     fn in_transaction(&self, conn: &Self::Conn) -> Option<bool>;
 
+    /// Whether autocommit is on as far as the server said; `None` if that is not known.
+    fn autocommit(&self, conn: &Self::Conn) -> Option<bool>;
+
     /// Judges an error of a statement or job of a session. Defaults to [`Driver::verdict`].
     fn judge(&self, conn: &Self::Conn, error: &Self::Error) -> Verdict {
         let _ = conn;
         self.verdict(error)
     }
 }
-
-/// The future of a statement on the session's connection.
-pub type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
 
 /// A logical connection. Keeps the rules of the failover policy per connection: counters, access mode,
 /// return to the source at transaction boundaries (see [`Logical`]).
@@ -71,6 +79,8 @@ pub struct Session<D: SessionDriver> {
     hosts: Arc<Hosts<D>>,
     /// Precise: by the coarse one, a walk could begin a last attempt after its time.
     clock: Clock,
+    /// What is kept to route each statement; `None` if all run on the main connection.
+    routing: Option<Routing<D>>,
 }
 
 impl<D: SessionDriver> Pool<D> {
@@ -80,8 +90,10 @@ impl<D: SessionDriver> Pool<D> {
         let cluster = self.cluster();
         let hosts = cluster.hosts.load_full();
         let failover = Arc::clone(&cluster.failover);
+        let routing = options.route_statements.then(|| Routing::new(self));
         let logical = Logical::new(failover, options, in_order(&hosts));
-        Session { pool: self.clone(), logical, lease: None, hosts, clock: Clock::start(true) }
+        let clock = Clock::start(true);
+        Session { pool: self.clone(), logical, lease: None, hosts, clock, routing }
     }
 }
 
@@ -95,7 +107,8 @@ impl<D: SessionDriver> Session<D> {
         self.drive(Call::Connect).await
     }
 
-    /// Runs one statement (or anything else that takes the connection).
+    /// Runs one statement (or anything else that takes the connection) on the main connection, without
+    /// routing it.
     ///
     /// `kind` says whether it may end the transaction by itself.
     ///
@@ -149,7 +162,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// As [`Session::execute`].
     pub async fn begin(&mut self) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::Begin).await
+        self.call(Call::Begin).await
     }
 
     /// Commits, on the connection of the transaction. Then the session may return to the source.
@@ -158,7 +171,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// [`Failure::OutcomeUnknown`] if the link broke on the way: look before you repeat the work.
     pub async fn commit(&mut self) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::Commit).await
+        self.call(Call::Commit).await
     }
 
     /// Rolls back; acknowledges a transaction that was lost with its link.
@@ -167,7 +180,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// As [`Session::execute`].
     pub async fn rollback(&mut self) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::Rollback).await
+        self.call(Call::Rollback).await
     }
 
     /// Asks for read-only or read/write. Always remembered; applied where the policy allows
@@ -178,7 +191,7 @@ impl<D: SessionDriver> Session<D> {
     /// As [`Session::execute`].
     pub async fn set_read_only(&mut self, read_only: bool) -> Result<(), SessionError<D::Error>> {
         let mode = if read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
-        self.drive(Call::SetMode(mode)).await
+        self.call(Call::SetMode(mode)).await
     }
 
     /// Switches autocommit. On ends an open transaction with a commit.
@@ -187,7 +200,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// As [`Session::execute`].
     pub async fn set_autocommit(&mut self, on: bool) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::SetAutocommit(on)).await
+        self.call(Call::SetAutocommit(on)).await
     }
 
     /// Changes the current database; follows the session to its next host.
@@ -196,7 +209,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// As [`Session::execute`].
     pub async fn set_database(&mut self, name: &str) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::SetDatabase(name.into())).await
+        self.call(Call::SetDatabase(name.into())).await
     }
 
     /// Changes the isolation level; follows the session to its next host.
@@ -205,7 +218,7 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// As [`Session::execute`].
     pub async fn set_isolation(&mut self, level: Isolation) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::SetIsolation(level)).await
+        self.call(Call::SetIsolation(level)).await
     }
 
     /// Closes for good: the physical connection goes back to the pool, every later call is refused.
@@ -213,6 +226,9 @@ impl<D: SessionDriver> Session<D> {
         let now = self.now();
         self.logical.abandon(now);
         self.let_go();
+        if let Some(routing) = &mut self.routing {
+            routing.leave();
+        }
         // The command is to close, which is done.
         let _ = self.logical.call(now, Call::Close);
     }
@@ -351,7 +367,8 @@ impl<D: SessionDriver> Session<D> {
             && logical.mode() == Some(AccessMode::ReadWrite)
             && logical.database().is_none()
             && logical.isolation().is_none()
-            && logical.host().is_some();
+            && logical.host().is_some()
+            && !self.routing.as_ref().is_some_and(Routing::leaves_traces);
         match self.lease.take() {
             Some(lease) if as_new => drop(lease),
             Some(lease) => lease.discard(),
@@ -373,7 +390,7 @@ impl<D: SessionDriver> Session<D> {
             Failure::FailoverFailed(_) => self.pool.cluster().reports(|_| None),
             _ => Vec::new(),
         };
-        SessionError { failure, host, now_on, error, hosts }
+        SessionError { failure, host, now_on, error, hosts, pool: None }
     }
 }
 

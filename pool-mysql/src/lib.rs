@@ -10,6 +10,7 @@ mod keys;
 mod options;
 mod peek;
 mod pool;
+mod queries;
 mod queryable;
 mod role;
 mod secret;
@@ -27,6 +28,7 @@ mod url;
 mod watch;
 
 pub use mysql_async;
+pub use pool_core::statement::Consistency;
 
 pub use cancel::CancelHandle;
 pub use classify::{classify, is_not_writable};
@@ -35,9 +37,10 @@ pub use driver::{DEFAULT_MAX_ALLOWED_PACKET, DEFAULT_UPKEEP_TIMEOUT, MySql, Read
 pub use group::GroupMembers;
 pub use options::MySqlOptions;
 pub use pool::{Lease, OpenError, Pool};
+pub use queries::Queries;
 pub use role::{LagSource, RoleCheck};
 pub use session::{Failed, Prepared, Session};
-pub use statements::{Consistency, StatementError, Statements};
+pub use statements::{Done, StatementError, Statements};
 pub use tidy::ResetMode;
 pub use tls::TlsMode;
 pub use token::Token;

@@ -150,6 +150,11 @@ options! {
     /// configured as replicas, as in Connector/J; without configured replicas reads always may.
     read_from_source_when_no_replicas: bool, units::flag,
         ["readFromSourceWhenNoReplicas", "readFromMasterWhenNoSlaves"];
+    /// Whether a session routes each of its statements: reads that nothing binds go to replicas. Defaults to
+    /// `true` if hosts are configured as replicas; otherwise a session stays on one host, as in Connector/J.
+    route_statements: bool, units::flag, ["routeStatements"];
+    /// Whether a routed read whose link broke runs once more on another host. Defaults to `false`.
+    retry_reads: bool, units::flag, ["retryReads"];
     /// Whether the host of the URL is the name of a DNS service. Defaults to `false`, or `true` with
     /// `mysql+srv://`.
     dns_srv: bool, units::flag, ["dnsSrv"];
@@ -388,6 +393,12 @@ impl MySqlOptions {
     #[must_use]
     pub fn reads_fall_back_to_source(&self) -> bool {
         self.read_from_source_when_no_replicas.unwrap_or(!self.is_replication())
+    }
+
+    /// Whether a session routes each of its statements.
+    #[must_use]
+    pub fn routes_statements(&self) -> bool {
+        self.route_statements.unwrap_or_else(|| self.is_replication())
     }
 
     /// The failover policy.

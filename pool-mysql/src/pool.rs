@@ -43,7 +43,8 @@ impl MySqlOptions {
             .hosts(self.hosts.iter().cloned())
             .failover(self.failover()?)
             .read_fallback_primary(self.reads_fall_back_to_source())
-            .max_lag(self.max_lag);
+            .max_lag(self.max_lag)
+            .retry_reads(self.retry_reads.unwrap_or(false));
         let builder = match self.role_check {
             Some(RoleCheck::Static) => builder.roles(Roles::Static),
             _ => builder,

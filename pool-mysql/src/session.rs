@@ -13,6 +13,7 @@ use pool_core::config::ConfigError;
 use pool_core::driver::Driver;
 use pool_core::failover::{Carry, Failure, Isolation, Job, SessionOptions, Statement};
 use pool_core::session::{SessionDriver, SessionError};
+use pool_core::statement::Consistency;
 use pool_core::verdict::Verdict;
 
 use self::text::{Text, kind};
@@ -20,6 +21,7 @@ use crate::conn::Conn;
 use crate::driver::MySql;
 use crate::options::MySqlOptions;
 use crate::pool::{OpenError, Pool};
+use crate::token::Token;
 
 /// The error of a call on a [`Session`].
 pub type Failed = SessionError<Error>;
@@ -31,6 +33,9 @@ pub type Failed = SessionError<Error>;
 /// access mode, autocommit, database and isolation level are set by methods
 /// (from [`pool_core::session::Session`], to which this dereferences), so that they follow the session;
 /// user variables, temporary tables, locks and prepared statements do not.
+///
+/// When it routes its statements ([`SessionOptions::route_statements`], `routeStatements`), reads that nothing
+/// binds run on replicas, beside that connection; see [`pool_core::session::Session::run`].
 ///
 /// With `autoReconnect` old prepared statements stay usable after a switch. **That is not
 /// recommended**: a statement may then run on a read-only secondary, or after its transaction
@@ -53,6 +58,25 @@ impl Session {
         Self { inner: pool.session(options) }
     }
 
+    /// Sets how routed reads see the session's own writes. Defaults to [`Consistency::Eventual`].
+    #[must_use]
+    pub fn consistency(self, consistency: Consistency) -> Self {
+        Self { inner: self.inner.consistency(consistency) }
+    }
+
+    /// Sets whether a routed read whose link broke runs once more on another host, while the pool's budget
+    /// lasts. Defaults to the setting of the pool.
+    #[must_use]
+    pub fn retry_reads(self, on: bool) -> Self {
+        Self { inner: self.inner.retry_reads(on) }
+    }
+
+    /// Makes routed reads see everything up to `token`, which another request of the same user left.
+    #[must_use]
+    pub fn at_least(self, token: Token) -> Self {
+        Self { inner: self.inner.at_least(token) }
+    }
+
     /// Runs a text statement and returns its rows.
     ///
     /// # Errors
@@ -62,8 +86,7 @@ impl Session {
     where
         T: FromRow + Send + 'static,
     {
-        let text = sql.to_owned();
-        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query(text))).await
+        self.inner.run(sql, kind(sql), |conn, text| Box::pin(conn.query(text))).await
     }
 
     /// Runs a text statement and returns its first row.
@@ -75,8 +98,7 @@ impl Session {
     where
         T: FromRow + Send + 'static,
     {
-        let text = sql.to_owned();
-        self.inner.execute(kind(sql), move |conn| Box::pin(conn.query_first(text))).await
+        self.inner.run(sql, kind(sql), |conn, text| Box::pin(conn.query_first(text))).await
     }
 
     /// Runs a text statement and drops its rows.
@@ -98,8 +120,7 @@ impl Session {
             Text::Rollback => inner.rollback().await,
             Text::UseDatabase(name) => inner.set_database(&name).await,
             Text::Statement(kind) => {
-                let text = sql.to_owned();
-                inner.execute(kind, move |conn| Box::pin(conn.query_drop(text))).await
+                inner.run(sql, kind, |conn, text| Box::pin(conn.query_drop(text))).await
             }
         }
     }
@@ -117,8 +138,10 @@ impl Session {
     where
         T: FromRow + Send + 'static,
     {
-        let (text, params) = (sql.to_owned(), params.into());
-        self.inner.execute(kind(sql), move |conn| Box::pin(conn.exec(text, params))).await
+        let params = params.into();
+        self.inner
+            .run(sql, kind(sql), move |conn, text| Box::pin(conn.exec(text, params.clone())))
+            .await
     }
 
     /// Runs a statement with parameters and drops its rows.
@@ -131,8 +154,21 @@ impl Session {
         sql: &str,
         params: impl Into<Params> + Send,
     ) -> Result<(), Failed> {
-        let (text, params) = (sql.to_owned(), params.into());
-        self.inner.execute(kind(sql), move |conn| Box::pin(conn.exec_drop(text, params))).await
+        let params = params.into();
+        self.inner
+            .run(sql, kind(sql), move |conn, text| Box::pin(conn.exec_drop(text, params.clone())))
+            .await
+    }
+
+    /// Starts a read-only transaction, on a replica if the session routes its statements. The session stays
+    /// there until [`commit`](pool_core::session::Session::commit) or
+    /// [`rollback`](pool_core::session::Session::rollback).
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    pub async fn begin_read_only(&mut self) -> Result<(), Failed> {
+        self.query_drop("START TRANSACTION READ ONLY").await
     }
 
     /// Prepares a statement on the current connection.
@@ -173,7 +209,8 @@ impl Session {
 }
 
 impl MySqlOptions {
-    /// How a session behaves beyond the walk: `autoReconnect` and what belongs to it.
+    /// How a session behaves beyond the walk: `autoReconnect` and what belongs to it, and whether each of its
+    /// statements is routed.
     ///
     /// `maxReconnects` and `initialTimeout` are part of the failover policy of the pool.
     ///
@@ -181,7 +218,9 @@ impl MySqlOptions {
     ///
     /// If an option cannot be used.
     pub fn session_options(&self) -> Result<SessionOptions, ConfigError> {
-        self.failover().map(|policy| policy.session_options())
+        let mut options = self.failover()?.session_options();
+        options.route_statements = self.routes_statements();
+        Ok(options)
     }
 
     /// Opens a pool of its own for one logical connection, and connects.
@@ -252,6 +291,10 @@ impl SessionDriver for MySql {
 
     fn in_transaction(&self, conn: &Conn) -> Option<bool> {
         conn.in_transaction()
+    }
+
+    fn autocommit(&self, conn: &Conn) -> Option<bool> {
+        conn.autocommit()
     }
 
     /// As the verdict table, with what Connector/J adds (SQLState class 08). A write refused by a

@@ -6,7 +6,10 @@ use std::time::Duration;
 use mysql_async::Error;
 use mysql_async::prelude::Queryable;
 
+use pool_core::statement::TokenDriver;
+
 use crate::conn::Conn;
+use crate::driver::MySql;
 
 /// A position in the history of writes: everything up to it has happened.
 ///
@@ -69,6 +72,25 @@ impl Token {
         let waited: Option<Option<i64>> =
             conn.exec_first(sql, (&self.0, limit.as_secs_f64())).await?;
         Ok(waited.flatten() == Some(0))
+    }
+}
+
+impl TokenDriver for MySql {
+    type Token = Token;
+
+    async fn position(&self, conn: &mut Conn) -> Result<Option<Token>, Error> {
+        let token = Token::of(conn).await?;
+        // A server without GTIDs: no replica could wait for anything.
+        Ok(Some(token).filter(|token| !token.0.is_empty()))
+    }
+
+    async fn reached(
+        &self,
+        conn: &mut Conn,
+        token: &Token,
+        limit: Duration,
+    ) -> Result<bool, Error> {
+        token.reached_by(conn, limit).await
     }
 }
 

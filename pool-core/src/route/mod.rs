@@ -69,6 +69,8 @@ pub enum Target<'s> {
 
 /// What became of a hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum HintFate {
     /// It decided the target.
     Applied,

@@ -67,6 +67,20 @@ impl Kind {
         matches!(self, Self::Select | Self::Explain)
     }
 
+    /// Whether it may change data. Unknown statements may.
+    #[must_use]
+    pub const fn may_write(self) -> bool {
+        !matches!(
+            self,
+            Self::Empty
+                | Self::Explain
+                | Self::ReadOnlyTransaction
+                | Self::Select
+                | Self::Session
+                | Self::Show
+        )
+    }
+
     /// The stable word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

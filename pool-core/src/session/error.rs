@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::error::HostReport;
+use crate::error::{Error, HostReport};
 use crate::failover::Failure;
 
 /// Why a call on a session failed.
@@ -21,6 +21,8 @@ pub struct SessionError<E> {
     pub error: Option<E>,
     /// When no host could be reached: each host's counts and last cause, in list order.
     pub hosts: Vec<HostReport>,
+    /// For [`Failure::NoReader`]: what the pool says.
+    pub pool: Option<Error>,
 }
 
 impl<E> SessionError<E> {
@@ -51,6 +53,9 @@ impl<E: fmt::Display> fmt::Display for SessionError<E> {
         if let Some(error) = &self.error {
             write!(f, ": {error}")?;
         }
+        if let Some(error) = &self.pool {
+            write!(f, ": {error}")?;
+        }
         for report in &self.hosts {
             write!(f, "; {}: ", report.host)?;
             match &report.cause {
@@ -71,9 +76,10 @@ impl<E: fmt::Display> fmt::Display for SessionError<E> {
 
 impl<E: StdError + 'static> StdError for SessionError<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match &self.error {
-            Some(error) => Some(error),
-            None => self.last_cause(),
+        match (&self.error, &self.pool) {
+            (Some(error), _) => Some(error),
+            (None, Some(error)) => Some(error),
+            (None, None) => self.last_cause(),
         }
     }
 }

@@ -39,6 +39,8 @@ fn samples() -> Vec<(&'static str, &'static str, MySqlOptions)> {
         ("allowSlaveDownConnections", "true", new().allow_replica_down_connections(true)),
         ("readFromSourceWhenNoReplicas", "true", new().read_from_source_when_no_replicas(true)),
         ("readFromMasterWhenNoSlaves", "true", new().read_from_source_when_no_replicas(true)),
+        ("routeStatements", "true", new().route_statements(true)),
+        ("retryReads", "true", new().retry_reads(true)),
         ("dnsSrv", "false", new().dns_srv(false)),
         ("socket", "/run/mysqld.sock", new().socket("/run/mysqld.sock".to_owned())),
         ("tcpKeepAlive", "false", new().tcp_keep_alive(false)),

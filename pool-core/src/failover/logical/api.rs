@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::super::{GiveUp, Outcome};
 use crate::access::AccessMode;
 use crate::host::HostId;
+use crate::route::Refusal;
 use crate::verdict::Verdict;
 
 /// How a logical connection behaves beyond the walk of its policy.
@@ -25,6 +26,10 @@ pub struct SessionOptions {
     /// With automatic reconnection: checks the connection after the end of each transaction instead
     /// of after a failure. Defaults to `false`.
     pub reconnect_at_tx_end: bool,
+    /// Whether each statement is routed: reads that nothing binds go to replicas. Otherwise all run on
+    /// the one connection of the session. Not the business of this machine, but of who drives it.
+    /// Defaults to `true`.
+    pub route_statements: bool,
 }
 
 impl Default for SessionOptions {
@@ -34,6 +39,7 @@ impl Default for SessionOptions {
             auto_reconnect: false,
             auto_reconnect_for_pools: false,
             reconnect_at_tx_end: false,
+            route_statements: true,
         }
     }
 }
@@ -237,11 +243,19 @@ pub enum Failure {
     Closed,
     /// The link was lost, or was never there, and no host could be reached.
     FailoverFailed(GiveUp),
+    /// The session is held on another host by what was begun there; end that first. Nothing was done.
+    HeldBeside,
+    /// No connection for a routed read could be had; it did not run, the session is as it was.
+    NoReader,
     /// The host or the session is read-only; the statement did not run.
     NotWritable,
     /// The link was lost and the session is on another host, or on a new connection; **whether the
     /// statement ran, or the transaction was committed, is unknown**.
     OutcomeUnknown,
+    /// The link of a routed read was lost; the session is as it was.
+    ReadLost,
+    /// The router does not send the statement.
+    Refused(Refusal),
     /// The prepared statement belongs to a connection of before; prepare it again. It did not run.
     StaleStatement,
     /// The statement failed by itself; the session is as it was.
@@ -261,8 +275,12 @@ impl Failure {
         match self {
             Self::Closed => "Closed",
             Self::FailoverFailed(_) => "FailoverFailed",
+            Self::HeldBeside => "HeldBeside",
+            Self::NoReader => "NoReader",
             Self::NotWritable => "NotWritable",
             Self::OutcomeUnknown => "OutcomeUnknown",
+            Self::ReadLost => "ReadLost",
+            Self::Refused(_) => "Refused",
             Self::StaleStatement => "StaleStatement",
             Self::Statement => "Statement",
             Self::Switched => "Switched",
@@ -273,13 +291,19 @@ impl Failure {
     /// Whether the same statement may be sent again without the danger of running it twice.
     #[must_use]
     pub const fn safe_to_retry(self) -> bool {
-        matches!(self, Self::NotWritable | Self::Switched)
+        matches!(self, Self::NoReader | Self::NotWritable | Self::ReadLost | Self::Switched)
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::HeldBeside => {
+                "the session is held on another host by what was begun there; end that first"
+            }
+            Self::NoReader => "no host could serve the read",
+            Self::ReadLost => "the link of the read was lost; the session is as it was",
+            Self::Refused(refusal) => return refusal.fmt(f),
             Self::Closed => "the logical connection is closed",
             Self::FailoverFailed(GiveUp::Permanent) => {
                 "no host could be reached: an error that no other host can cure"

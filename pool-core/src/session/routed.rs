@@ -1,0 +1,268 @@
+//! Statements of a session, each routed for itself.
+
+use std::sync::Arc;
+
+use crate::failover::{Call, Failure, Ran, Statement};
+use crate::host::Host;
+use crate::lease::Lease;
+use crate::route::{Pin, Pins, Route, ServerFlags, SessionState, Target};
+use crate::session::routing::Way;
+use crate::session::{Last, Session, SessionDriver, SessionError, Work};
+use crate::statement::{Consistency, Explanation, StatementError};
+
+/// Routing. Without [`SessionOptions::route_statements`](crate::failover::SessionOptions::route_statements) these
+/// settings have no effect, and every statement runs on the main connection.
+impl<D: SessionDriver> Session<D> {
+    /// Sets how routed reads see the session's own writes. Defaults to [`Consistency::Eventual`].
+    #[must_use]
+    pub fn consistency(mut self, consistency: Consistency) -> Self {
+        if let Some(routing) = &mut self.routing {
+            routing.caller.set_consistency(consistency);
+        }
+        self
+    }
+
+    /// Sets whether a routed read whose link broke runs once more on another host, while the pool's budget
+    /// lasts. Defaults to the setting of the pool.
+    #[must_use]
+    pub fn retry_reads(mut self, on: bool) -> Self {
+        if let Some(routing) = &mut self.routing {
+            routing.caller.set_retries(on);
+        }
+        self
+    }
+
+    /// Makes routed reads see everything up to `token`, which another request of the same user left.
+    #[must_use]
+    pub fn at_least(mut self, token: D::Token) -> Self {
+        if let Some(routing) = &mut self.routing {
+            routing.caller.set_token(token);
+        }
+        self
+    }
+
+    /// The position of the session's last write, to carry to the caller's next request; `None` before a
+    /// write, and without [`Consistency::Token`].
+    #[must_use]
+    pub fn token(&self) -> Option<&D::Token> {
+        self.routing.as_ref()?.caller.token()
+    }
+
+    /// What binds the session to its connection now.
+    #[must_use]
+    pub fn pins(&self) -> Pins {
+        self.seen_by_router().pins
+    }
+
+    /// The host that the last statement ran on, which may be another one than [`Session::host`]. `None`
+    /// without a connection.
+    #[must_use]
+    pub fn served_by(&self) -> Option<&Host> {
+        let beside = self.routing.as_ref().and_then(|routing| routing.beside.as_ref());
+        beside.map(Lease::host).or_else(|| self.host())
+    }
+
+    /// Explains where `sql` would run in this session now. Changes nothing.
+    #[must_use]
+    pub fn explain(&self, sql: &str) -> Explanation {
+        let held = self.served_by().map(Host::shared_name);
+        self.pool.explain_for(sql, &self.seen_by_router(), held)
+    }
+
+    /// Runs a statement where it belongs: a read that nothing binds on a replica, for as long as it takes;
+    /// everything else on the main connection; all that follows a statement which binds the session (an
+    /// open transaction, a lock, a temporary table, a user variable …) on the connection of that statement.
+    ///
+    /// `work` gets the connection and the text for the server; `kind` says whether it may end the
+    /// transaction by itself. It runs a second time only for a read that is repeated.
+    ///
+    /// The connection of a read is kept until the next statement of the session, which may ask it for row
+    /// counts or warnings. A session with a database or an isolation level of its own, or without
+    /// autocommit, stays on its main connection.
+    ///
+    /// Cancellation safety: as the session; a read that is dropped costs its connection at most.
+    ///
+    /// # Errors
+    ///
+    /// As [`Session::execute`]. A routed read that fails leaves the session as it was:
+    /// [`Failure::NoReader`], [`Failure::ReadLost`], or [`Failure::TransactionLost`] if a read-only
+    /// transaction went with it. [`Failure::Refused`] for a hint that is not allowed here.
+    pub async fn run<T, W>(
+        &mut self,
+        sql: &str,
+        kind: Statement,
+        work: W,
+    ) -> Result<T, SessionError<D::Error>>
+    where
+        T: Send,
+        W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
+    {
+        let pool = self.pool.clone();
+        let Some(routing) = &self.routing else {
+            let text = sql.to_owned();
+            return self.execute(kind, move |conn| work(conn, text)).await;
+        };
+        let mut route = pool.router().route(sql, &self.seen_by_router());
+        pool.route_counts().count(&route);
+        if let Target::Refused(refusal) = route.target {
+            return Err(self.refuse(Failure::Refused(refusal)));
+        }
+        let way = if self.logical.is_closed() { Way::Main } else { routing.way(&route) };
+        match way {
+            Way::Beside => {
+                route.target = Target::Held;
+                return self.run_beside(&route, work).await;
+            }
+            Way::Gone => return Err(self.gone()),
+            Way::Main => {}
+            Way::Other => {
+                if let Some(value) = self.run_elsewhere(&route, &work).await? {
+                    return Ok(value);
+                }
+                // The source is to serve it, which is here.
+                route.target = Target::Source;
+            }
+        }
+        if let Some(routing) = &mut self.routing {
+            routing.sent_main(Some(&route));
+        }
+        let text = route.sent.to_string();
+        let result = self.execute(kind, move |conn| work(conn, text)).await;
+        self.after_main(Some(&route), result.is_ok()).await;
+        result
+    }
+
+    /// A call other than a statement: where the session is bound.
+    pub(super) async fn call(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
+        match self.routing.as_mut().map(|routing| routing.held()) {
+            Some(Way::Beside) => return self.call_beside(call).await,
+            Some(Way::Gone) => return self.acknowledge(&call),
+            _ => {}
+        }
+        if let Some(routing) = &mut self.routing {
+            routing.sent_main(None);
+        }
+        let rolls_back = call == Call::Rollback;
+        let result = self.drive(call).await;
+        if let (Some(routing), true, true) = (&mut self.routing, rolls_back, result.is_ok()) {
+            routing.wrote = false;
+        }
+        self.after_main(None, result.is_ok()).await;
+        result
+    }
+
+    /// The session as the router must see it: what statements bound, and what is set by methods.
+    fn seen_by_router(&self) -> SessionState {
+        let logical = &self.logical;
+        let mut state = match &self.routing {
+            Some(routing) => routing.pins.session(),
+            None => SessionState::new(),
+        };
+        for (pin, holds) in [
+            (Pin::Transaction, logical.in_transaction() || logical.transaction_lost()),
+            (Pin::AutocommitOff, !logical.autocommit()),
+            (Pin::SessionSetting, logical.database().is_some() || logical.isolation().is_some()),
+        ] {
+            if holds {
+                state = state.pinned_by(pin);
+            }
+        }
+        state
+    }
+
+    /// Notes what the main connection did, and asks it for its position after a write.
+    async fn after_main(&mut self, route: Option<&Route<'_>>, succeeded: bool) {
+        let Some(routing) = &mut self.routing else { return };
+        let driver = &self.pool.cluster().driver;
+        let logical = &self.logical;
+        let lease = self.lease.as_mut().filter(|_| logical.host().is_some());
+        let generation = if lease.is_some() { logical.generation() } else { 0 };
+        let autocommit = lease.as_deref().and_then(|conn| driver.autocommit(conn));
+        let flags = ServerFlags {
+            transaction: logical.in_transaction(),
+            autocommit: autocommit.unwrap_or_else(|| logical.autocommit()),
+        };
+        routing.ran_main(route, generation, succeeded.then_some(flags));
+        let Some(lease) = lease else { return };
+        if !routing.wrote || logical.in_transaction() {
+            return;
+        }
+        routing.wrote = false;
+        if !routing.caller.wrote(&self.pool, lease).await {
+            // No answer: the connection is lost, as if its statement had been given up.
+            let now = self.now();
+            let _ = self.logical.call(now, Call::Execute(Statement::Plain));
+            self.logical.abandon(now);
+            self.drop_lost();
+        }
+    }
+
+    /// Runs a statement on a connection that is not the main one; `None` if the source has to serve it.
+    async fn run_elsewhere<T, W>(
+        &mut self,
+        route: &Route<'_>,
+        work: &W,
+    ) -> Result<Option<T>, SessionError<D::Error>>
+    where
+        T: Send,
+        W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
+    {
+        let pool = self.pool.clone();
+        let main = self.host().map(Host::shared_name);
+        let Some(routing) = &mut self.routing else { return Ok(None) };
+        // Given back first: one session never holds two connections beside its own.
+        routing.let_go();
+        let lease = match route.target {
+            Target::Host(name) if main.as_deref() == Some(name) => return Ok(None),
+            Target::Host(_) => pool.lease_for(route).await.map(Some),
+            _ => routing.caller.lease(&pool, route, &[], true).await,
+        };
+        let lease = match lease {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(self.unserved(error)),
+        };
+        if !route.is_retry_safe() {
+            routing.beside = Some(lease);
+            return self.run_beside(route, work).await.map(Some);
+        }
+        routing.sent_beside(route);
+        match routing.caller.read(&pool, route, true, lease, work).await {
+            Ok(Some((value, lease))) => {
+                let answer = self.answer_of(&lease);
+                if let Some(routing) = &mut self.routing {
+                    routing.ran_beside(lease, &route.effect, answer);
+                }
+                Ok(Some(value))
+            }
+            Ok(None) => Ok(None),
+            Err(StatementError::Driver { host, error }) => {
+                Err(self.failed_beside(host, error, Failure::ReadLost))
+            }
+            Err(StatementError::Pool(error)) => Err(self.unserved(error)),
+            Err(StatementError::NeedsSession(_)) => Ok(None),
+        }
+    }
+
+    fn unserved(&self, error: crate::error::Error) -> SessionError<D::Error> {
+        let mut failed = self.refuse(Failure::NoReader);
+        failed.pool = Some(error);
+        failed
+    }
+
+    /// An error of a statement that ran on another host. `lost` is what it is if the link broke.
+    fn failed_beside(
+        &self,
+        host: Arc<str>,
+        error: D::Error,
+        lost: Failure,
+    ) -> SessionError<D::Error> {
+        let verdict = self.pool.cluster().driver.verdict(&error);
+        let failure = match Ran::failed(verdict, true) {
+            Ran::Lost { .. } => lost,
+            Ran::NotWritable => Failure::NotWritable,
+            _ => Failure::Statement,
+        };
+        self.failed(failure, Some(Last { host: Some(host), error }))
+    }
+}

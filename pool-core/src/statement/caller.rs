@@ -1,0 +1,245 @@
+//! One caller's routed reads: they see its own writes, and may be repeated on another host.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout};
+
+use crate::driver::{Driver, Liveness};
+use crate::error::Error;
+use crate::host::HostId;
+use crate::lease::Lease;
+use crate::pool::Pool;
+use crate::read::ReadWish;
+use crate::route::{HintFate, Route};
+use crate::statement::StatementError;
+
+/// The future of a statement on a connection.
+pub type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
+
+/// How reads see the caller's own writes (section 7 of the routing rules).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Consistency {
+    /// Reads may be behind by the lag of their replica.
+    #[default]
+    Eventual,
+    /// After a write, a read waits on its replica for that write, up to this bound, then uses the source.
+    /// Costs one round trip after each write and one before each read on a replica.
+    Token(Duration),
+    /// Reads go to the source for this long after a write. Costs nothing, and promises only as much as
+    /// the replicas' lag stays below it.
+    Window(Duration),
+}
+
+/// What a driver must be able to do so that reads see the caller's own writes.
+pub trait TokenDriver: Driver {
+    /// A position in the history of writes: everything up to it has happened.
+    type Token: Clone + fmt::Debug + Send + Sync + 'static;
+
+    /// The position of the host behind `conn`, as of now. `None` if the server has none: reads then stay on
+    /// the source after a write.
+    fn position(
+        &self,
+        conn: &mut Self::Conn,
+    ) -> impl Future<Output = Result<Option<Self::Token>, Self::Error>> + Send;
+
+    /// Waits on the host behind `conn` until it has everything up to `token`, for at most `limit`. `false`
+    /// if it has not by then.
+    fn reached(
+        &self,
+        conn: &mut Self::Conn,
+        token: &Self::Token,
+        limit: Duration,
+    ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+}
+
+/// What one caller wrote, and how its reads are to be served.
+pub(crate) struct Caller<D: TokenDriver> {
+    consistency: Consistency,
+    retries: bool,
+    token: Option<D::Token>,
+    /// Wrote something whose position is not known: only the source is sure to have it.
+    unplaced: bool,
+    wrote: Option<Instant>,
+}
+
+impl<D: TokenDriver> Caller<D> {
+    pub(crate) fn new(pool: &Pool<D>) -> Self {
+        Self {
+            consistency: Consistency::default(),
+            retries: pool.retries_reads(),
+            token: None,
+            unplaced: false,
+            wrote: None,
+        }
+    }
+
+    pub(crate) fn set_consistency(&mut self, consistency: Consistency) {
+        self.consistency = consistency;
+    }
+
+    pub(crate) fn set_retries(&mut self, on: bool) {
+        self.retries = on;
+    }
+
+    pub(crate) fn set_token(&mut self, token: D::Token) {
+        self.token = Some(token);
+    }
+
+    pub(crate) fn token(&self) -> Option<&D::Token> {
+        self.token.as_ref()
+    }
+
+    /// A connection for a read; `None` if the source has to serve it.
+    ///
+    /// `own_source`: the caller has a connection to the source and wants no second one.
+    pub(crate) async fn lease(
+        &self,
+        pool: &Pool<D>,
+        route: &Route<'_>,
+        tried: &[HostId],
+        own_source: bool,
+    ) -> Result<Option<Lease<D>>, Error> {
+        // A hint comes before the rules of consistency.
+        let hinted = route.hint == HintFate::Applied;
+        let token = match self.consistency {
+            _ if hinted => None,
+            Consistency::Eventual => None,
+            Consistency::Window(window) => match self.wrote {
+                Some(at) if at.elapsed() < window => return Ok(None),
+                _ => None,
+            },
+            Consistency::Token(_) if self.unplaced => return Ok(None),
+            Consistency::Token(limit) => self.token.as_ref().map(|token| (token, limit)),
+        };
+        let mut wish = ReadWish::of(route);
+        for host in tried {
+            wish = wish.without(*host);
+        }
+        let lease = if own_source {
+            match pool.get_beside_source(wish).await? {
+                Some(lease) => lease,
+                None => return Ok(None),
+            }
+        } else {
+            pool.get_read_as(&wish).await?
+        };
+        match token {
+            Some((token, limit)) if !lease.is_writable() => {
+                Ok(reached(pool, lease, token, limit).await)
+            }
+            _ => Ok(Some(lease)),
+        }
+    }
+
+    /// Runs a read on `lease`, and once more elsewhere if its link breaks and that is allowed; `None` if
+    /// then only the source is left. Gives back the lease that served it.
+    pub(crate) async fn read<T, W>(
+        &self,
+        pool: &Pool<D>,
+        route: &Route<'_>,
+        own_source: bool,
+        mut lease: Lease<D>,
+        work: &W,
+    ) -> Result<Option<(T, Lease<D>)>, StatementError<D::Error>>
+    where
+        T: Send,
+        W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
+    {
+        let repeatable = self.retries && route.is_retry_safe();
+        if repeatable {
+            pool.retry_budget().deposit();
+        }
+        let ran = work(&mut lease, route.sent.to_string()).await;
+        let error = match ran {
+            Ok(value) => return Ok(Some((value, lease))),
+            Err(error) => error,
+        };
+        let host = lease.host().shared_name();
+        let id = lease.host().id();
+        let failed = |error| Err(StatementError::Driver { host, error });
+        if !repeatable || !is_lost(pool, &mut lease, &error) || !pool.retry_budget().withdraw() {
+            return failed(error);
+        }
+        drop(lease);
+        // The first error is the one to report if nobody else can serve.
+        let mut lease = match self.lease(pool, route, &[id], own_source).await {
+            Ok(Some(lease)) => lease,
+            Ok(None) => return Ok(None),
+            Err(_) => return failed(error),
+        };
+        match work(&mut lease, route.sent.to_string()).await {
+            Ok(value) => Ok(Some((value, lease))),
+            Err(error) => Err(StatementError::Driver { host: lease.host().shared_name(), error }),
+        }
+    }
+
+    /// Notes that the caller wrote on `conn`. `false` if the connection is of no use any more.
+    ///
+    /// The write itself has succeeded, so nothing here is an error: without a position, reads stay on the
+    /// source.
+    pub(crate) async fn wrote(&mut self, pool: &Pool<D>, conn: &mut D::Conn) -> bool {
+        self.wrote = Some(Instant::now());
+        if !matches!(self.consistency, Consistency::Token(_)) {
+            return true;
+        }
+        self.unplaced = true;
+        let cluster = pool.cluster();
+        let limit = cluster.config.check_timeout;
+        match timeout(limit, cluster.driver.position(conn)).await {
+            Ok(Ok(Some(token))) => {
+                self.token = Some(token);
+                self.unplaced = false;
+                true
+            }
+            Ok(Ok(None) | Err(_)) => true,
+            Err(_) => false,
+        }
+    }
+}
+
+impl<D: TokenDriver> Clone for Caller<D> {
+    fn clone(&self) -> Self {
+        Self { token: self.token.clone(), ..*self }
+    }
+}
+
+impl<D: TokenDriver> fmt::Debug for Caller<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Caller")
+            .field("consistency", &self.consistency)
+            .field("retries", &self.retries)
+            .field("token", &self.token)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The lease if its host has everything up to `token` in time. A replica that cannot say is as good as one
+/// that is behind.
+async fn reached<D: TokenDriver>(
+    pool: &Pool<D>,
+    mut lease: Lease<D>,
+    token: &D::Token,
+    limit: Duration,
+) -> Option<Lease<D>> {
+    let cluster = pool.cluster();
+    // The server ends the waiting; this is for one that does not answer.
+    let patience = limit.saturating_add(cluster.config.check_timeout);
+    match timeout(patience, cluster.driver.reached(&mut lease, token, limit)).await {
+        Ok(Ok(true)) => Some(lease),
+        Ok(Ok(false) | Err(_)) => None,
+        Err(_) => {
+            lease.discard();
+            None
+        }
+    }
+}
+
+/// Whether the connection is of no use after this error.
+fn is_lost<D: Driver>(pool: &Pool<D>, lease: &mut Lease<D>, error: &D::Error) -> bool {
+    let driver = &pool.cluster().driver;
+    !driver.verdict(error).keeps_connection() || driver.peek(lease) == Liveness::Dead
+}
