@@ -465,7 +465,7 @@ fn filters_apply_in_order() {
     let rules = EndpointRules {
         mode: EndpointMode::ReadOnly,
         max_lag: Some(Duration::from_secs(1)),
-        read_fallback_primary: true,
+        ..EndpointRules::default()
     };
     let lag = Lag::Known(Duration::from_secs(2));
     let blocked = Duration::from_secs(3);
@@ -501,6 +501,21 @@ fn the_source_is_never_checked_for_lag() {
     let rules = EndpointRules { max_lag: Some(Duration::ZERO), ..EndpointRules::default() };
     let source = HostFacts { lag: Lag::Unknown, ..facts(0, Role::Source, 1) };
     assert_eq!(verdict(&source, &rules), Eligibility::Eligible);
+}
+
+#[test]
+fn a_read_that_asks_for_a_replica_uses_a_weighted_source_only_as_a_fallback() {
+    let rules = EndpointRules { only_replicas: true, ..EndpointRules::default() };
+    let source = facts(0, Role::Source, 500);
+    let replica = facts(1, Role::Replica, 1);
+    assert_eq!(verdict(&source, &rules), Eligibility::WrongRole(Role::Source));
+    let mut pushed = Vec::new();
+    let choice = eligible([source, replica], &rules, |candidate| pushed.push(candidate.id.index()));
+    assert_eq!((choice, pushed), (Choice::Eligible, vec![1]));
+    let blocked = HostFacts { blocked_for: Some(Duration::from_secs(5)), ..replica };
+    assert_eq!(eligible([source, blocked], &rules, |_| ()), Choice::Source(source.id));
+    let strict = EndpointRules { read_fallback_primary: false, ..rules };
+    assert_eq!(eligible([source, blocked], &strict, |_| ()), Choice::Nobody);
 }
 
 #[test]

@@ -245,7 +245,8 @@ pub enum Failure {
     FailoverFailed(GiveUp),
     /// The session is held on another host by what was begun there; end that first. Nothing was done.
     HeldBeside,
-    /// No connection for a routed read could be had; it did not run, the session is as it was.
+    /// No connection for a statement that belongs to another host could be had; it did not run, the
+    /// session is as it was.
     NoReader,
     /// The host or the session is read-only; the statement did not run.
     NotWritable,
@@ -301,7 +302,7 @@ impl fmt::Display for Failure {
             Self::HeldBeside => {
                 "the session is held on another host by what was begun there; end that first"
             }
-            Self::NoReader => "no host could serve the read",
+            Self::NoReader => "no connection for the statement could be had",
             Self::ReadLost => "the link of the read was lost; the session is as it was",
             Self::Refused(refusal) => return refusal.fmt(f),
             Self::Closed => "the logical connection is closed",
