@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 
 use crate::admin::check_host;
-use crate::balance::endpoint::{EndpointMode, EndpointRules, WeightMethod};
+use crate::balance::endpoint::{EndpointMode, EndpointRules};
 use crate::balance::{BalancePolicy, Weighted};
 use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, Roles};
@@ -15,6 +15,7 @@ use crate::failover::{FailoverPolicy, Ordered};
 use crate::host::Host;
 use crate::pool::Pool;
 use crate::route::{Dialect, RoutePolicy, StatementRouter};
+use crate::weights::Weights;
 
 /// Sets up a [`Pool`].
 #[derive(Debug)]
@@ -179,13 +180,15 @@ impl<D: Driver> PoolBuilder<D> {
     }
 
     /// Sets where the read weight of a host without one comes from (`rds-read-weights`, read weight
-    /// allocation). [`WeightMethod::Automatic`]: 0 on the source, 100 elsewhere, and a new replica takes part
-    /// at once. [`WeightMethod::Custom`]: 0 until [`Pool::set_weight`] or the host's configuration says
-    /// otherwise.
+    /// allocation). [`Weights::automatic`]: 0 on the source, 100 elsewhere, and a new replica takes part
+    /// at once; [`Weights::by_capacity`] and [`Weights::by`] go by the size of the host.
+    /// [`Weights::custom`]: 0 until [`Pool::set_weight`] or the host's configuration says otherwise. The
+    /// two methods of the document, [`WeightMethod`](crate::balance::endpoint::WeightMethod), are taken as
+    /// well.
     ///
-    /// Defaults to automatic.
-    pub fn weights(mut self, method: WeightMethod) -> Self {
-        self.config.weights = method;
+    /// Defaults to [`Weights::automatic`].
+    pub fn weights(mut self, weights: impl Into<Weights>) -> Self {
+        self.config.weights = weights.into();
         self
     }
 

@@ -11,10 +11,10 @@ use tokio::sync::{Notify, broadcast, watch};
 
 use crate::access::{Access, AccessMode};
 use crate::balance::BalancePolicy;
-use crate::balance::endpoint::{EndpointRules, HostFacts, WeightMethod};
+use crate::balance::endpoint::{EndpointRules, HostFacts};
 use crate::clock::Clock;
 use crate::config::{Config, Roles};
-use crate::driver::Driver;
+use crate::driver::{Driver, Probe};
 use crate::error::{Cause, HostReport};
 use crate::event::Event;
 use crate::failover::{FailoverPolicy, HostView};
@@ -121,10 +121,7 @@ impl<D: Driver> Cluster<D> {
 
     /// A new member with the next id. Not in the list yet.
     pub(crate) fn member(&self, host: Host) -> Arc<HostSlots<D>> {
-        let mut host = host.with_id(HostId::new(self.next_id.fetch_add(1, Relaxed)));
-        if self.config.weights == WeightMethod::Custom && host.weight().is_none() {
-            host = host.with_weight(0);
-        }
+        let host = host.with_id(HostId::new(self.next_id.fetch_add(1, Relaxed)));
         let watch: Weak<dyn Watch> = self.me.clone();
         HostSlots::new(
             host,
@@ -275,6 +272,17 @@ impl<D: Driver> Cluster<D> {
         // Who waits here may wait for a host that takes writes.
         host.turn_away();
         host.suspect.notify_one();
+    }
+
+    /// Keeps what a probe says about a host besides its role.
+    pub(crate) fn measure(&self, host: &HostSlots<D>, probe: &Probe) {
+        host.health.set_lag(probe.lag);
+        let before = host.health.weight();
+        host.health.resize(&host.host, &self.config.weights, probe.capacity, probe.delayed);
+        let weight = host.health.weight();
+        if weight != before {
+            self.emit(Event::WeightChanged { host: host.host.shared_name(), weight });
+        }
     }
 
     /// Leaves a host out until a connect or a probe succeeds. True if it was not left out already.

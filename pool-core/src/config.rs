@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::balance::endpoint::WeightMethod;
+use crate::weights::Weights;
 
 /// How the pool learns which host takes writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,7 +61,7 @@ pub(crate) struct Config {
     pub(crate) probe_interval: Option<Duration>,
     pub(crate) probe_failures: u32,
     pub(crate) roles: Roles,
-    pub(crate) weights: WeightMethod,
+    pub(crate) weights: Weights,
     pub(crate) precise_clock: bool,
     pub(crate) measure_latency: bool,
 }
@@ -87,7 +87,7 @@ impl Default for Config {
             probe_interval: Some(Duration::from_secs(5)),
             probe_failures: 3,
             roles: Roles::Probed,
-            weights: WeightMethod::Automatic,
+            weights: Weights::automatic(),
             precise_clock: false,
             measure_latency: false,
         }

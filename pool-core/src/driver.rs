@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -33,11 +34,49 @@ pub enum Tidy {
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Probe {
     /// [`Role::Source`] if the host takes writes.
     pub role: Role,
     /// How far it is behind.
     pub lag: Lag,
+    /// How many connections the server takes, if that is known: the size that
+    /// [`Weights::by_capacity`](crate::weights::Weights::by_capacity) goes by.
+    pub capacity: Option<u32>,
+    /// Whether it is kept behind on purpose (a configured replication delay). Its automatic weight is 0 then.
+    pub delayed: bool,
+}
+
+impl Probe {
+    /// A host of this role that is so far behind; size not known, not delayed.
+    #[must_use]
+    pub const fn new(role: Role, lag: Lag) -> Self {
+        Self { role, lag, capacity: None, delayed: false }
+    }
+
+    /// Sets how many connections the server takes. Defaults to `None`: not known.
+    #[must_use]
+    pub const fn with_capacity(mut self, connections: Option<u32>) -> Self {
+        self.capacity = connections;
+        self
+    }
+
+    /// Sets whether the host is kept behind on purpose. Defaults to `false`.
+    #[must_use]
+    pub const fn with_delayed(mut self, delayed: bool) -> Self {
+        self.delayed = delayed;
+        self
+    }
+}
+
+/// A connection as its server knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ServerSession {
+    /// What [`Driver::session_id`] said when it was opened.
+    pub id: u64,
+    /// How long ago that was. A server that is up for less has forgotten it, and may use the id anew.
+    pub age: Duration,
 }
 
 /// Receives what a connection notices about its host, as it happens. Implemented by the pool.
@@ -134,5 +173,26 @@ pub trait Driver: Send + Sync + 'static {
     /// Closes a connection politely; the pool bounds the time it takes. Defaults to dropping it.
     fn close(&self, conn: Self::Conn) -> impl Future<Output = ()> + Send {
         async move { drop(conn) }
+    }
+
+    /// The number by which the server knows this connection, if [`Driver::end_sessions`] can end it. Asked
+    /// once, when it was opened. Defaults to `None`: it cannot be ended from elsewhere.
+    fn session_id(&self, conn: &Self::Conn) -> Option<u64> {
+        let _ = conn;
+        None
+    }
+
+    /// Ends connections that callers hold, over a connection of its own: their next use fails. Returns how
+    /// many are over now. Stops at `deadline` and counts what it did; the pool enforces it as well.
+    ///
+    /// Defaults to doing nothing.
+    fn end_sessions(
+        &self,
+        host: &Host,
+        sessions: &[ServerSession],
+        deadline: Instant,
+    ) -> impl Future<Output = Result<usize, Self::Error>> + Send {
+        let _ = (host, sessions, deadline);
+        async { Ok(0) }
     }
 }

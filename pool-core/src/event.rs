@@ -20,6 +20,20 @@ pub enum Event {
         /// The host.
         host: Arc<str>,
     },
+    /// The number of leases of a draining host changed, and is not 0 yet.
+    DrainProgress {
+        /// The host.
+        host: Arc<str>,
+        /// Leases still out.
+        in_use: usize,
+    },
+    /// The grace period of a drain is over, and leases are still out.
+    DrainTimedOut {
+        /// The host.
+        host: Arc<str>,
+        /// Leases still out.
+        in_use: usize,
+    },
     /// A draining host has no connection in use any more.
     Drained {
         /// The host.
@@ -63,6 +77,15 @@ pub enum Event {
         /// The host.
         host: Arc<str>,
     },
+    /// Connections of leases were ended on the server.
+    LeasesEnded {
+        /// The host.
+        host: Arc<str>,
+        /// How many are over: 0 if the driver cannot do that, or the server was not reached.
+        ended: usize,
+        /// Leases that were out before.
+        of: usize,
+    },
     /// The pool hands out nothing until it is resumed.
     Paused,
     /// The pool hands out again.
@@ -93,7 +116,8 @@ pub enum Event {
         /// How many connects it made.
         attempts: usize,
     },
-    /// The read weight of a host changed.
+    /// The read weight of a host changed: it was set, or an automatic one follows what a probe found. What a
+    /// change of roles does to automatic weights is told by the events of that change.
     WeightChanged {
         /// The host.
         host: Arc<str>,

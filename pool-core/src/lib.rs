@@ -43,3 +43,4 @@ pub mod status;
 pub mod verdict;
 #[cfg(feature = "runtime")]
 mod walk;
+pub mod weights;

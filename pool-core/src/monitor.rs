@@ -87,7 +87,7 @@ impl<D: Driver> Cluster<D> {
 
     /// A probe succeeded.
     fn learn(&self, slots: &Arc<HostSlots<D>>, probe: &Probe, others: &mut bool) {
-        slots.health.set_lag(probe.lag);
+        self.measure(slots, probe);
         if self.config.roles == Roles::Static {
             self.return_if_due(slots);
             return;

@@ -206,7 +206,7 @@ impl<D: Driver> Cluster<D> {
             return Ok(slot);
         }
         let (slot, probe) = slots.ask(slot, left, Phase::Walking).await?;
-        slots.health.set_lag(probe.lag);
+        self.measure(slots, &probe);
         match probe.role {
             Role::Source => return Ok(slot),
             Role::Unknown if slots.host.role() == Role::Source => return Ok(slot),

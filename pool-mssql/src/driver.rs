@@ -295,7 +295,7 @@ impl Driver for MsSql {
             Role::Source if on_read_route => Role::Unknown,
             role => role,
         };
-        Ok(Probe { role, lag: Lag::NotAsked })
+        Ok(Probe::new(role, Lag::NotAsked))
     }
 
     async fn ping(&self, conn: &mut Conn) -> Result<(), Error> {

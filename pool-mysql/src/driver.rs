@@ -12,11 +12,12 @@ use mysql_async::consts::StatusFlags;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Error, Opts, OptsBuilder};
 use pool_core::access::Access;
-use pool_core::driver::{ConnectRequest, Driver, Liveness, Probe, Tidy};
+use pool_core::driver::{ConnectRequest, Driver, Liveness, Probe, ServerSession, Tidy};
 use pool_core::host::{Host, Role};
 use pool_core::verdict::Verdict;
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::cancel;
 use crate::classify::{Classifier, command_timed_out, connect_timed_out};
 use crate::conn::{Conn, session_access};
 use crate::peek::peek;
@@ -171,7 +172,8 @@ impl MySql {
     /// `KILL QUERY` over a connection of its own. Without it the server finds out that nobody is there only
     /// when the statement is done, and keeps the row locks of the transaction until then. Defaults to
     /// `true`. Switch it off where one address stands for several servers (a load balancer): the number of
-    /// a connection means nothing on another server.
+    /// a connection means nothing on another server. Then `Pool::end_leases` and a forced drain end nothing
+    /// either.
     #[must_use]
     pub fn with_kill_abandoned(mut self, kill: bool) -> Self {
         self.kill_abandoned = kill;
@@ -203,10 +205,7 @@ impl MySql {
 
     async fn open(&self, request: &ConnectRequest<'_>) -> Result<Conn, Error> {
         let host = request.host;
-        let addresses = match Opts::from(self.base.clone()).socket() {
-            Some(_) => None,
-            None => Some(look_up(host).await?),
-        };
+        let addresses = self.addresses(host).await?;
         let read_only = self.makes_read_only(host, request.access);
         let opts = self.opts_for(host, addresses, read_only);
         let inner = mysql_async::Conn::new(opts).await?;
@@ -218,6 +217,14 @@ impl MySql {
         watch.autocommit =
             flags.is_none_or(|flags| flags.contains(StatusFlags::SERVER_STATUS_AUTOCOMMIT));
         Ok(Conn::new(inner, host.clone(), watch))
+    }
+
+    /// The addresses of a host, unless a socket is used.
+    async fn addresses(&self, host: &Host) -> Result<Option<Vec<IpAddr>>, Error> {
+        match Opts::from(self.base.clone()).socket() {
+            Some(_) => Ok(None),
+            None => look_up(host).await.map(Some),
+        }
     }
 
     async fn upkeep<T>(&self, work: impl Future<Output = Result<T, Error>>) -> Result<T, Error> {
@@ -269,6 +276,21 @@ impl Driver for MySql {
         }
         // An error, or no answer in time: the socket is closed all the same.
         let _ = self.upkeep(conn.into_inner().disconnect()).await;
+    }
+
+    fn session_id(&self, conn: &Conn) -> Option<u64> {
+        self.kill_abandoned.then(|| conn.raw().id().into())
+    }
+
+    async fn end_sessions(
+        &self,
+        host: &Host,
+        sessions: &[ServerSession],
+        deadline: Instant,
+    ) -> Result<usize, Error> {
+        let addresses = timeout_at(deadline, self.addresses(host)).await;
+        let addresses = addresses.unwrap_or_else(|_| Err(connect_timed_out()))?;
+        cancel::end_sessions(self.opts_for(host, addresses, false), sessions, deadline).await
     }
 }
 

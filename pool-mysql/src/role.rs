@@ -18,11 +18,12 @@ use crate::conn::Conn;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "lowercase"))]
 pub enum RoleCheck {
-    /// By its read-only variables: a server that takes writes is a source. The default.
+    /// By its read-only variables: a server that takes writes is a source. The same query asks for
+    /// `max_connections`, the size for `Weights::by_capacity`. The default.
     #[default]
     Probe,
     /// By the configuration: the role given to the host, else the first host is the source and all
-    /// others are replicas. A probe is then a mere ping.
+    /// others are replicas. A probe is then a mere ping, so the size of a host is not known.
     Static,
 }
 
@@ -35,7 +36,9 @@ pub enum LagSource {
     #[default]
     Off,
     /// By `SHOW REPLICA STATUS` (`SHOW SLAVE STATUS` on older servers), in whole seconds. The account
-    /// needs REPLICATION CLIENT (REPLICA MONITOR on MariaDB); without it the lag is unknown.
+    /// needs REPLICATION CLIENT (REPLICA MONITOR on MariaDB); without it the lag is unknown. It also tells
+    /// a replica that is kept behind on purpose (`SOURCE_DELAY`): its automatic read weight is 0
+    /// (`rds-read-weights`: such an instance cannot have a weight).
     Status,
     /// By a heartbeat table as `pt-heartbeat --utc` keeps it, in microseconds.
     Heartbeat {
@@ -64,10 +67,12 @@ pub(crate) struct Prober {
 }
 
 /// The most telling first. MariaDB has no `super_read_only`; a server without InnoDB lacks the last one,
-/// which is what tells an Aurora reader.
-const ROLE_QUERIES: [&str; 3] = [
-    "SELECT @@global.read_only, @@global.super_read_only, @@global.innodb_read_only",
-    "SELECT @@global.read_only, @@global.innodb_read_only",
+/// which is what tells an Aurora reader. All but the last begin with the server's size.
+const ROLE_QUERIES: [&str; 4] = [
+    "SELECT @@global.max_connections, \
+     @@global.read_only, @@global.super_read_only, @@global.innodb_read_only",
+    "SELECT @@global.max_connections, @@global.read_only, @@global.innodb_read_only",
+    "SELECT @@global.max_connections, @@global.read_only",
     "SELECT @@global.read_only",
 ];
 
@@ -85,21 +90,20 @@ impl Prober {
         if let Some(user) = &self.user {
             return user(conn.raw_mut()).await;
         }
-        let role = match self.role {
+        let probe = match self.role {
             RoleCheck::Static => {
                 conn.raw_mut().ping().await?;
-                configured_role(conn.host())
+                Probe::new(configured_role(conn.host()), Lag::NotAsked)
             }
             RoleCheck::Probe => self.ask_role(conn.raw_mut()).await?,
         };
-        let lag = match role {
-            Role::Replica => self.ask_lag(conn.raw_mut()).await?,
-            _ => Lag::NotAsked,
-        };
-        Ok(Probe { role, lag })
+        match probe.role {
+            Role::Replica => self.ask_lag(conn.raw_mut(), probe).await,
+            _ => Ok(probe),
+        }
     }
 
-    async fn ask_role(&self, conn: &mut mysql_async::Conn) -> Result<Role, Error> {
+    async fn ask_role(&self, conn: &mut mysql_async::Conn) -> Result<Probe, Error> {
         let last = ROLE_QUERIES.len() - 1;
         let mut at = usize::from(self.known.load(Ordering::Relaxed)).min(last);
         loop {
@@ -107,8 +111,12 @@ impl Prober {
                 Ok(row) => {
                     self.known.store(u8::try_from(at).unwrap_or(0), Ordering::Relaxed);
                     let values = row.map(Row::unwrap).unwrap_or_default();
+                    let (size, values) =
+                        values.split_at(usize::from(at < last && values.len() > 1));
                     let read_only = values.iter().any(is_on);
-                    return Ok(if read_only { Role::Replica } else { Role::Source });
+                    let role = if read_only { Role::Replica } else { Role::Source };
+                    let capacity = size.first().and_then(capacity);
+                    return Ok(Probe::new(role, Lag::NotAsked).with_capacity(capacity));
                 }
                 // 1193: unknown variable. A server that is not quite MySQL may say something else.
                 Err(Error::Server(_)) if at < last => at += 1,
@@ -117,10 +125,19 @@ impl Prober {
         }
     }
 
-    async fn ask_lag(&self, conn: &mut mysql_async::Conn) -> Result<Lag, Error> {
+    /// Adds what is known about the lag.
+    async fn ask_lag(
+        &self,
+        conn: &mut mysql_async::Conn,
+        mut probe: Probe,
+    ) -> Result<Probe, Error> {
+        let mut delayed = false;
         let answer = match &self.lag {
-            LagSource::Off => return Ok(Lag::NotAsked),
-            LagSource::Status => replica_status(conn).await,
+            LagSource::Off => return Ok(probe),
+            LagSource::Status => replica_status(conn).await.map(|(lag, on_purpose)| {
+                delayed = on_purpose;
+                lag
+            }),
             LagSource::Heartbeat { table } => {
                 let sql = format!(
                     "SELECT TIMESTAMPDIFF(MICROSECOND, MAX(ts), UTC_TIMESTAMP(6)) / 1000000 FROM {table}"
@@ -129,15 +146,16 @@ impl Prober {
             }
             LagSource::Query { sql } => one_value(conn, sql).await,
         };
-        match answer {
-            Ok(lag) => Ok(lag),
+        probe.lag = match answer {
+            Ok(lag) => lag,
             // Not allowed, or no such table: the host is alive all the same.
             Err(Error::Server(error)) => {
                 tracing::debug!(code = error.code, "replication lag cannot be read");
-                Ok(Lag::Unknown)
+                Lag::Unknown
             }
-            Err(error) => Err(error),
-        }
+            Err(error) => return Err(error),
+        };
+        Ok(probe.with_delayed(delayed))
     }
 }
 
@@ -160,19 +178,19 @@ pub(crate) fn configured_role(host: &Host) -> Role {
     }
 }
 
-async fn replica_status(conn: &mut mysql_async::Conn) -> Result<Lag, Error> {
+/// The lag, and whether a channel is kept behind on purpose.
+async fn replica_status(conn: &mut mysql_async::Conn) -> Result<(Lag, bool), Error> {
     const WORDS: [&str; 2] = ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
     // MySQL 8.0.22 and MariaDB 10.5.1 know the first, MySQL 8.4 no longer knows the second.
     let version = conn.server_version();
     let renamed = if version.0 >= 10 { version >= (10, 5, 1) } else { version >= (8, 0, 22) };
     let rows: Vec<Row> = conn.query(WORDS[usize::from(!renamed)]).await?;
-    let seconds = rows.iter().map(|row| {
-        ["Seconds_Behind_Source", "Seconds_Behind_Master"]
-            .iter()
-            .find_map(|name| row.get_opt::<Option<u64>, _>(*name)?.ok())
-            .flatten()
-    });
-    Ok(worst(seconds))
+    let number = |row: &Row, names: &[&str]| {
+        names.iter().find_map(|name| row.get_opt::<Option<u64>, _>(*name)?.ok()).flatten()
+    };
+    let behind = ["Seconds_Behind_Source", "Seconds_Behind_Master"];
+    let delayed = rows.iter().any(|row| number(row, &["SQL_Delay"]).is_some_and(|delay| delay > 0));
+    Ok((worst(rows.iter().map(|row| number(row, &behind))), delayed))
 }
 
 /// The largest lag of all channels; unknown if one of them is stopped, or if there are none.
@@ -209,6 +227,16 @@ fn seconds(value: &Value) -> Lag {
         .map_or(Lag::Unknown, Lag::Known)
 }
 
+/// The connections that a server takes.
+fn capacity(value: &Value) -> Option<u32> {
+    match value {
+        Value::Int(n) => u32::try_from(*n).ok(),
+        Value::UInt(n) => Some(u32::try_from(*n).unwrap_or(u32::MAX)),
+        Value::Bytes(text) => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
 /// Whether a variable is on: a number, or a word where the variable is an enumeration (MariaDB 12).
 fn is_on(value: &Value) -> bool {
     match value {
@@ -234,6 +262,17 @@ mod tests {
         }
         for off in [Value::Int(0), Value::UInt(0), text("0"), text("Off"), text(""), Value::NULL] {
             assert!(!is_on(&off), "{off:?}");
+        }
+    }
+
+    #[test]
+    fn a_size_is_read_from_any_kind_of_whole_number() {
+        let text = |text: &str| Value::Bytes(text.as_bytes().to_vec());
+        for value in [Value::Int(151), Value::UInt(151), text("151")] {
+            assert_eq!(capacity(&value), Some(151), "{value:?}");
+        }
+        for value in [Value::Int(-1), text("many"), text("1.5"), Value::NULL, Value::Double(1.0)] {
+            assert_eq!(capacity(&value), None, "{value:?}");
         }
     }
 

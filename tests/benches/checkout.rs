@@ -38,7 +38,7 @@ impl Driver for Noop {
     }
 
     async fn probe(&self, _: &mut u64) -> Result<Probe, Infallible> {
-        Ok(Probe { role: Role::Source, lag: Lag::NotAsked })
+        Ok(Probe::new(Role::Source, Lag::NotAsked))
     }
 
     fn verdict(&self, error: &Infallible) -> Verdict {

@@ -10,9 +10,12 @@ use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use pool_core::driver::{ConnectRequest, Driver, Lag, Liveness, Probe, Reporter, Tidy};
+use pool_core::driver::{
+    ConnectRequest, Driver, Lag, Liveness, Probe, Reporter, ServerSession, Tidy,
+};
 use pool_core::host::{Host, Role};
 use pool_core::verdict::Verdict;
+use tokio::time::Instant;
 
 /// How an operation on a host ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +53,9 @@ pub struct HostScript {
     tidy: Mutex<Answer>,
     role: Mutex<Option<Role>>,
     lag: Mutex<Option<Lag>>,
+    size: Mutex<(Option<u32>, bool)>,
+    ending: Mutex<Option<Answer>>,
+    sessions: Mutex<HashMap<u64, Arc<AtomicU8>>>,
     /// Connects begun.
     pub connects: AtomicUsize,
     /// Connects under way now.
@@ -90,6 +96,17 @@ impl HostScript {
         *self.lag.lock() = Some(lag);
     }
 
+    /// The size that probes find, and whether the host is kept behind on purpose. Defaults to not known.
+    pub fn size(&self, connections: u32, delayed: bool) {
+        *self.size.lock() = (Some(connections), delayed);
+    }
+
+    /// The server can end connections, and how that ends. Defaults to a server that cannot. Set it before
+    /// the first connect.
+    pub fn end_sessions(&self, answer: Answer) {
+        *self.ending.lock() = Some(answer);
+    }
+
     /// Everything fails at once with `verdict`.
     pub fn down(&self, verdict: Verdict) {
         self.connect(Answer::Fail(verdict));
@@ -128,6 +145,12 @@ impl ScriptedConn {
         self.state.store(DEAD, SeqCst);
     }
 
+    /// Whether it broke, or was ended from elsewhere.
+    #[must_use]
+    pub fn is_ended(&self) -> bool {
+        self.state.load(SeqCst) == DEAD
+    }
+
     /// A handle that breaks the connection from elsewhere, as a server does.
     pub fn killer(&self) -> impl Fn() + Send + Sync + 'static {
         let state = Arc::clone(&self.state);
@@ -146,6 +169,7 @@ impl ScriptedConn {
 impl Drop for ScriptedConn {
     fn drop(&mut self) {
         self.script.open.fetch_sub(1, SeqCst);
+        self.script.sessions.lock().remove(&self.serial);
     }
 }
 
@@ -204,12 +228,10 @@ impl Driver for Scripted {
         let answer = script.connect.lock().clone();
         Self::play(answer).await?;
         script.open.fetch_add(1, SeqCst);
-        Ok(ScriptedConn {
-            serial: self.serials.fetch_add(1, SeqCst) + 1,
-            state: Arc::new(AtomicU8::new(CLEAN)),
-            script: Arc::clone(&script),
-            reporter: request.reporter,
-        })
+        let serial = self.serials.fetch_add(1, SeqCst) + 1;
+        let state = Arc::new(AtomicU8::new(CLEAN));
+        script.sessions.lock().insert(serial, Arc::clone(&state));
+        Ok(ScriptedConn { serial, state, script: Arc::clone(&script), reporter: request.reporter })
     }
 
     fn peek(&self, conn: &mut ScriptedConn) -> Liveness {
@@ -234,11 +256,30 @@ impl Driver for Scripted {
         Self::play(answer).await?;
         let role = conn.script.role.lock().unwrap_or(Role::Source);
         let lag = conn.script.lag.lock().unwrap_or(Lag::NotAsked);
-        Ok(Probe { role, lag })
+        let (capacity, delayed) = *conn.script.size.lock();
+        Ok(Probe::new(role, lag).with_capacity(capacity).with_delayed(delayed))
     }
 
     fn verdict(&self, error: &ScriptedError) -> Verdict {
         error.0
+    }
+
+    fn session_id(&self, conn: &ScriptedConn) -> Option<u64> {
+        conn.script.ending.lock().as_ref().map(|_| conn.serial)
+    }
+
+    async fn end_sessions(
+        &self,
+        host: &Host,
+        sessions: &[ServerSession],
+        _deadline: Instant,
+    ) -> Result<usize, ScriptedError> {
+        let script = self.host(host.name());
+        let answer = script.ending.lock().clone().unwrap_or_default();
+        Self::play(answer).await?;
+        let known = script.sessions.lock();
+        let states = sessions.iter().filter_map(|session| known.get(&session.id));
+        Ok(states.inspect(|state| state.store(DEAD, SeqCst)).count())
     }
 }
 

@@ -92,7 +92,14 @@ async fn a_drain_that_runs_out_of_time_says_how_many_are_out() {
     assert_eq!(pool.drain("h2", secs(2)).await.unwrap().abandoned, 2);
     assert_eq!(started.elapsed(), secs(2));
     drop(leases);
-    assert_eq!(sent(&mut events), [Event::Draining { host: "h2".into(), in_use: 2 }]);
+    let host = || "h2".into();
+    assert_eq!(
+        sent(&mut events),
+        [
+            Event::Draining { host: host(), in_use: 2 },
+            Event::DrainTimedOut { host: host(), in_use: 2 }
+        ]
+    );
     eventually("closed on return", || open(&driver.host("h2")) == 0).await;
     assert_eq!(pool.drain("nobody", secs(1)).await.unwrap_err().kind(), ErrorKind::Refused);
 }
@@ -159,6 +166,7 @@ async fn a_host_joins_serves_and_leaves() {
         [
             Event::HostAdded { host: "h3".into() },
             Event::Draining { host: "h2".into(), in_use: 1 },
+            Event::DrainTimedOut { host: "h2".into(), in_use: 1 },
             Event::HostRemoved { host: "h2".into() },
         ]
     );

@@ -104,7 +104,7 @@ impl<M: ManageConnection> Driver for Bb8Driver<M> {
                 conn.role()
             }
         };
-        Ok(Probe { role, lag: Lag::NotAsked })
+        Ok(Probe::new(role, Lag::NotAsked))
     }
 
     async fn ping(&self, conn: &mut Self::Conn) -> Result<(), ForeignError> {

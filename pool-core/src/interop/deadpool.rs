@@ -134,7 +134,7 @@ where
                 conn.role()
             }
         };
-        Ok(Probe { role, lag: Lag::NotAsked })
+        Ok(Probe::new(role, Lag::NotAsked))
     }
 
     fn verdict(&self, error: &ForeignError) -> Verdict {

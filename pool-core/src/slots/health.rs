@@ -11,16 +11,22 @@ use parking_lot::Mutex;
 
 use crate::driver::Lag;
 use crate::error::Cause;
-use crate::host::{DEFAULT_WEIGHT, Role};
+use crate::host::{Host, Role};
+use crate::weights::{HostInfo, Weights};
 
-const AUTOMATIC: u32 = u32::MAX;
+const NOT_SET: u32 = u32::MAX;
 const LAG_NOT_ASKED: u64 = u64::MAX;
 const LAG_UNKNOWN: u64 = u64::MAX - 1;
 
 #[derive(Debug)]
 pub(crate) struct Health {
     role: AtomicU8,
+    /// The weight that was set by hand.
     weight: AtomicU32,
+    /// The weight of a host without one, by role as [`encode`] numbers them.
+    automatic: [AtomicU32; ROLES.len()],
+    /// What the automatic weights were made from: the server's size, and whether it is kept behind.
+    measured: Mutex<(Option<u32>, bool)>,
     lag: AtomicU64,
     /// Nanoseconds on the pool's clock; 0 is "not blocked".
     blocked_until: AtomicU64,
@@ -32,10 +38,13 @@ pub(crate) struct Health {
 }
 
 impl Health {
-    pub(crate) fn new(role: Role, weight: Option<u32>) -> Self {
+    pub(crate) fn new(host: &Host, weights: &Weights) -> Self {
+        let automatic = |role| weights.weight(&HostInfo::new(host, role));
         Self {
-            role: AtomicU8::new(encode(role)),
-            weight: AtomicU32::new(weight.unwrap_or(AUTOMATIC)),
+            role: AtomicU8::new(encode(host.role())),
+            weight: AtomicU32::new(host.weight().unwrap_or(NOT_SET)),
+            automatic: ROLES.map(|role| AtomicU32::new(automatic(role))),
+            measured: Mutex::new((None, false)),
             lag: AtomicU64::new(LAG_NOT_ASKED),
             blocked_until: AtomicU64::new(0),
             blocks: AtomicU32::new(0),
@@ -54,12 +63,33 @@ impl Health {
         decode(self.role.swap(encode(role), Relaxed))
     }
 
-    /// The read weight. An automatic one is 0 on the source.
+    /// The read weight: the one set by hand, else the automatic one of the role that the host has now.
     pub(crate) fn weight(&self) -> u32 {
         match self.weight.load(Relaxed) {
-            AUTOMATIC if self.role() == Role::Source => 0,
-            AUTOMATIC => DEFAULT_WEIGHT,
+            NOT_SET => self.automatic[usize::from(encode(self.role()))].load(Relaxed),
             weight => weight,
+        }
+    }
+
+    /// Brings the automatic weights up to what is known about the host now.
+    pub(crate) fn resize(
+        &self,
+        host: &Host,
+        weights: &Weights,
+        capacity: Option<u32>,
+        delayed: bool,
+    ) {
+        let mut measured = self.measured.lock();
+        if *measured == (capacity, delayed) {
+            return;
+        }
+        *measured = (capacity, delayed);
+        for (automatic, role) in self.automatic.iter().zip(ROLES) {
+            let weight = match delayed {
+                true => 0,
+                false => weights.weight(&HostInfo::new(host, role).with_capacity(capacity)),
+            };
+            automatic.store(weight, Relaxed);
         }
     }
 
@@ -149,6 +179,9 @@ impl Health {
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
+
+/// All roles, in the order of their numbers.
+const ROLES: [Role; 3] = [Role::Replica, Role::Source, Role::Unknown];
 
 fn encode(role: Role) -> u8 {
     match role {

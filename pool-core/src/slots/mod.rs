@@ -14,6 +14,8 @@ pub(crate) mod meter;
 #[cfg(feature = "runtime")]
 pub(crate) mod reserved;
 #[cfg(feature = "runtime")]
+mod roster;
+#[cfg(feature = "runtime")]
 pub(crate) mod store;
 #[cfg(feature = "runtime")]
 mod upkeep;

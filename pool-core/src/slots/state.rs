@@ -9,7 +9,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use crate::config::Limits;
@@ -35,6 +35,21 @@ pub struct Slot<C> {
     pub generation: u64,
     /// The generation under which it reports its errors: the same, shared with its reporter.
     pub reports_as: Arc<AtomicU64>,
+    /// As the server knows it, if it can be ended from elsewhere.
+    #[cfg_attr(not(feature = "runtime"), expect(dead_code))]
+    pub(crate) session: Option<Arc<Session>>,
+}
+
+/// A connection as its server knows it. Shared with the host's roster of sessions.
+#[derive(Debug)]
+#[cfg_attr(not(feature = "runtime"), expect(dead_code))]
+pub(crate) struct Session {
+    /// What the driver calls it.
+    pub(crate) id: u64,
+    /// When it was opened.
+    pub(crate) opened: Duration,
+    /// The pool itself works with it, so no caller holds it. Written off the hot path only.
+    pub(crate) tended: AtomicBool,
 }
 
 impl<C> Slot<C> {
@@ -49,6 +64,14 @@ impl<C> Slot<C> {
             heard: now,
             generation,
             reports_as: Arc::new(AtomicU64::new(generation)),
+            session: None,
+        }
+    }
+
+    /// Says whether the pool itself works with the connection, or closes it.
+    pub(crate) fn set_tended(&self, tended: bool) {
+        if let Some(session) = &self.session {
+            session.tended.store(tended, Relaxed);
         }
     }
 
@@ -575,6 +598,7 @@ impl<C, W> State<C, W> {
             actions.close.push((slot, reason));
             return;
         }
+        slot.set_tended(false);
         if self.phase == Phase::Running
             && let Some(waiter) = self.waiters.pop_front()
         {

@@ -20,6 +20,7 @@ use crate::error::{Cause, Phase};
 use crate::host::{Host, HostId};
 use crate::slots::health::Health;
 use crate::slots::meter::{Meter, Meters};
+use crate::slots::roster::Roster;
 use crate::slots::state::{Actions, CloseReason, Slot, State};
 use crate::status::Counts;
 use crate::verdict::Verdict;
@@ -66,8 +67,9 @@ pub(crate) struct HostSlots<D: Driver> {
     pub(crate) rearm: Notify,
     /// Wakes the monitor: something happened that a probe should look at now.
     pub(crate) suspect: Notify,
-    /// Wakes who waits for the last lease of a drained or closed host.
+    /// Wakes who waits for the leases of a drained or closed host, whenever their number may have changed.
     pub(crate) settled: Notify,
+    pub(super) roster: Roster,
     pub(super) runtime: Handle,
     pub(super) me: Weak<Self>,
     state: Mutex<State<D::Conn, Waiter<D>>>,
@@ -88,7 +90,7 @@ impl<D: Driver> HostSlots<D> {
         runtime: Handle,
     ) -> Arc<Self> {
         Arc::new_cyclic(|me| Self {
-            health: Health::new(host.role(), host.weight()),
+            health: Health::new(&host, &config.weights),
             state: Mutex::new(State::new(config.limits())),
             for_good: Mutex::new(None),
             active: AtomicU32::new(0),
@@ -96,6 +98,7 @@ impl<D: Driver> HostSlots<D> {
             rearm: Notify::new(),
             suspect: Notify::new(),
             settled: Notify::new(),
+            roster: Roster::default(),
             me: Weak::clone(me),
             host,
             driver,
@@ -378,7 +381,7 @@ impl<D: Driver> HostSlots<D> {
 
     fn note_active(&self, state: &State<D::Conn, Waiter<D>>) {
         self.active.store(u32::try_from(state.in_use()).unwrap_or(u32::MAX), Relaxed);
-        if state.is_settled() {
+        if !state.takes_work() {
             self.settled.notify_waiters();
         }
     }

@@ -103,6 +103,7 @@ impl<D: Driver> HostSlots<D> {
                 let lifetime = max - max.mul_f64(0.1 * fastrand::f64());
                 let mut slot = Slot::new(conn, now, lifetime, generation);
                 slot.reports_as = reports_as;
+                self.enlist(&mut slot);
                 Ok(Box::new(slot))
             }
             Ok(Ok(Err(error))) => {
@@ -147,6 +148,7 @@ impl<D: Driver> HostSlots<D> {
 
     /// Asks the server of an idle connection for a sign of life, within the check deadline.
     pub(super) fn spawn_check(&self, slot: Box<Slot<D::Conn>>) {
+        slot.set_tended(true);
         let Some(slots) = self.me.upgrade() else { return };
         let place = Place::new(&slots, Kind::Check);
         self.runtime.spawn(async move {
@@ -196,6 +198,7 @@ impl<D: Driver> HostSlots<D> {
         limit: Duration,
         phase: Phase,
     ) -> Result<(Box<Slot<D::Conn>>, Probe), Cause> {
+        slot.set_tended(true);
         let probed = timeout(limit, caught(self.driver.probe(&mut slot.conn))).await;
         let (verdict, message) = match probed {
             Ok(Ok(Ok(probe))) => return Ok((slot, probe)),
@@ -209,6 +212,7 @@ impl<D: Driver> HostSlots<D> {
 
     /// Makes a dirty connection clean in the background, within the tidy deadline.
     pub(super) fn spawn_tidy(&self, slot: Box<Slot<D::Conn>>) {
+        slot.set_tended(true);
         let Some(slots) = self.me.upgrade() else { return };
         let place = Place::new(&slots, Kind::Tidy);
         self.runtime.spawn(async move {
@@ -234,6 +238,7 @@ impl<D: Driver> HostSlots<D> {
 
     /// Closes connections politely in the background, each within the close deadline.
     pub(super) fn spawn_close(&self, closing: Vec<Box<Slot<D::Conn>>>) {
+        closing.iter().for_each(|slot| slot.set_tended(true));
         let Some(slots) = self.me.upgrade() else { return };
         self.runtime.spawn(async move { slots.close_now(closing).await });
     }

@@ -238,25 +238,25 @@ fn wait_for_gtids(context: &Context, call: &Call<'_>) -> Result<Value> {
 }
 
 fn group_members(context: &Context) -> String {
-    let source = context.cluster.source();
-    let rows: Vec<String> = context
-        .cluster
-        .hosts
-        .iter()
-        .map(|host| {
-            let switches = host.switches.borrow();
-            let reachable =
-                !switches.stopped && !switches.frozen && switches.accept == Accept::Serve;
-            let state = if reachable { switches.group_state } else { "UNREACHABLE" };
-            let role = if host.index == source { "PRIMARY" } else { "SECONDARY" };
-            json_row(&[
-                json(&host.uuid),
-                json("127.0.0.1"),
-                host.port.addr().port().to_string(),
-                json(state),
-                json(role),
-                json(&context.cluster.version),
-            ])
+    let cluster = &context.cluster;
+    let truth = |index: usize| {
+        let switches = cluster.hosts[index].switches.borrow();
+        let reachable = !switches.stopped && !switches.frozen && switches.accept == Accept::Serve;
+        (index, if reachable { switches.group_state } else { "UNREACHABLE" })
+    };
+    let view = context.host().switches.borrow().group_view.clone();
+    let members = view.unwrap_or_else(|| (0..cluster.hosts.len()).map(truth).collect());
+    let rows: Vec<String> = members
+        .into_iter()
+        .filter_map(|(index, state)| Some((cluster.hosts.get(index)?, state)))
+        .map(|(host, state)| {
+            let role = if host.index == cluster.source() { "PRIMARY" } else { "SECONDARY" };
+            let (address, port) = match state {
+                "OFFLINE" => (json(""), "null".to_owned()),
+                _ => (json("127.0.0.1"), host.port.addr().port().to_string()),
+            };
+            let version = json(&cluster.version);
+            json_row(&[json(&host.uuid), address, port, json(state), json(role), version])
         })
         .collect();
     json_row(&rows)

@@ -3,7 +3,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 use tokio::runtime::Handle;
@@ -71,6 +71,7 @@ impl Host {
             switches.accept = Accept::Serve;
             switches.frozen = false;
             switches.stopped = false;
+            switches.started = Instant::now();
         });
         let listener = state.port.listen(&self.runtime)?;
         let (stop, stop_seen) = oneshot::channel();
@@ -210,6 +211,20 @@ impl Host {
     /// Defaults to `ONLINE`. A host that is down or hangs is `UNREACHABLE` anyway.
     pub fn set_group_state(&self, state: &'static str) {
         self.state().set(|switches| switches.group_state = state);
+    }
+
+    /// What this host itself says about the group: these members, in these states, and no others. `None`,
+    /// the default, for the truth, which all hosts know. A host that was cut off or expelled does not.
+    ///
+    /// An `OFFLINE` member has neither host nor port, as on a server that is in no group.
+    pub fn set_group_view(&self, view: Option<Vec<(usize, &'static str)>>) {
+        self.state().set(|switches| switches.group_view = view);
+    }
+
+    /// The configured delay (`SOURCE_DELAY`) that `SHOW REPLICA STATUS` reports. Defaults to zero. Nothing
+    /// is delayed by it: that is [`set_lag`](Self::set_lag).
+    pub fn report_source_delay(&self, delay: Duration) {
+        self.state().set(|switches| switches.source_delay = delay);
     }
 
     /// Fails the next `times` statements with this error; they do not run.

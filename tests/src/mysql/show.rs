@@ -108,7 +108,7 @@ fn replica_status(session: &Session, old_names: bool) -> Result<Table, MySqlErro
         text(""),
         behind,
         text(&from.uuid),
-        Value::Integer(0),
+        Value::Integer(context.host().switches.borrow().source_delay.as_secs() as i64),
         text(&variables::executed(context)?),
         text(""),
     ];
@@ -125,6 +125,7 @@ fn status(session: &Session) -> Vec<(String, String)> {
         ("Questions", counts.statements),
         ("Threads_connected", links.len() as u64),
         ("Threads_running", running as u64),
+        ("Uptime", host.switches.borrow().started.elapsed().as_secs()),
     ]
     .into_iter()
     .map(|(name, value)| (name.to_owned(), value.to_string()))

@@ -1,6 +1,6 @@
 //! How a host behaves, changeable at run time.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::MySqlError;
 
@@ -35,6 +35,12 @@ pub(super) struct Switches {
     pub(super) unknown_database: bool,
     pub(super) max_connections: Option<usize>,
     pub(super) group_state: &'static str,
+    /// The members of the group and their states, as this host sees them, when that is not the truth.
+    pub(super) group_view: Option<Vec<(usize, &'static str)>>,
+    /// The configured delay of replication, as it is reported.
+    pub(super) source_delay: Duration,
+    /// When the process began.
+    pub(super) started: Instant,
 }
 
 impl Switches {
@@ -52,6 +58,9 @@ impl Switches {
             unknown_database: false,
             max_connections: None,
             group_state: "ONLINE",
+            group_view: None,
+            source_delay: Duration::ZERO,
+            started: Instant::now(),
         }
     }
 

@@ -1,10 +1,10 @@
 //! Operations on a running pool: pause, drain, close, and changes of its hosts.
 
+mod drain;
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
 use crate::clock::deadline_in;
@@ -17,13 +17,7 @@ use crate::host::{Host, MAX_WEIGHT, Role};
 use crate::pool::Pool;
 use crate::slots::store::HostSlots;
 
-/// How a drain or a close ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Settled {
-    /// Leases that were still out when the time was over. They are closed when they come back.
-    pub abandoned: usize,
-}
+pub use drain::{Drain, Settled};
 
 impl<D: Driver> Pool<D> {
     /// Hands out nothing until [`Pool::resume`]. Callers queue up; their deadlines run on.
@@ -47,54 +41,6 @@ impl<D: Driver> Pool<D> {
         cluster.emit(Event::Resumed);
     }
 
-    /// Takes a host out of service without disturbing a lease: no new work, idle connections closed now,
-    /// leased ones on return. Waits up to `grace` for the last of them. The host stays a member.
-    ///
-    /// Cancellation safety: dropping the future ends the waiting; the host stays drained.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`] for an unknown host.
-    pub async fn drain(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
-        let slots = self.member(name)?;
-        let cluster = self.cluster();
-        let host = slots.host.shared_name();
-        let in_use = slots.counts().in_use;
-        cluster.emit(Event::Draining { host: Arc::clone(&host), in_use });
-        // Flag and state change together, or a concurrent `undrain` could leave them apart.
-        slots.update(|state| {
-            slots.health.set_draining(true);
-            state.drain()
-        });
-        cluster.yield_writer(&slots);
-        let settled = slots.settle_by(deadline_in(grace)).await;
-        if settled.abandoned == 0 {
-            cluster.emit(Event::Drained { host });
-        }
-        Ok(settled)
-    }
-
-    /// Takes a drained host back into service.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`] for an unknown host.
-    pub fn undrain(&self, name: &str) -> Result<(), Error> {
-        let slots = self.member(name)?;
-        let cluster = self.cluster();
-        let now = cluster.clock.now();
-        slots.update(|state| {
-            slots.health.set_draining(false);
-            let actions = state.resume(now);
-            if cluster.paused.load(Relaxed) {
-                state.pause();
-            }
-            actions
-        });
-        slots.suspect.notify_one();
-        Ok(())
-    }
-
     /// Closes the pool: callers are refused, idle connections closed, leases awaited for up to `grace`.
     ///
     /// Cancellation safety: dropping the future ends the waiting; the pool stays closed.
@@ -104,13 +50,14 @@ impl<D: Driver> Pool<D> {
         let deadline = deadline_in(grace);
         let mut abandoned = 0;
         for slots in cluster.hosts.load_full().iter() {
-            abandoned += slots.settle_by(deadline).await.abandoned;
+            abandoned += slots.settle_by(deadline, |_| ()).await.in_use();
         }
         cluster.emit(Event::Closed { abandoned });
-        Settled { abandoned }
+        Settled { abandoned, ended: 0 }
     }
 
     /// Sets the read weight of a host, 0 to 10 000. Counts from the next checkout on; no lease is disturbed.
+    /// A weight set so wins over an automatic one, whatever probes find.
     ///
     /// # Errors
     ///
@@ -158,24 +105,6 @@ impl<D: Driver> Pool<D> {
         cluster.start(&slots);
         cluster.emit(Event::HostAdded { host: name });
         Ok(())
-    }
-
-    /// Drains a host and removes it, even if leases are still out after `grace`: those end on return.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Refused`] for an unknown host.
-    pub async fn remove_host(&self, name: &str, grace: Duration) -> Result<Settled, Error> {
-        let settled = self.drain(name, grace).await?;
-        let slots = self.member(name)?;
-        slots.shut();
-        let cluster = self.cluster();
-        cluster.hosts.rcu(|hosts| {
-            hosts.iter().filter(|other| other.id() != slots.id()).cloned().collect::<Vec<_>>()
-        });
-        cluster.balance.forget(slots.id());
-        cluster.emit(Event::HostRemoved { host: slots.host.shared_name() });
-        Ok(settled)
     }
 
     /// Makes this host the source from now on, without asking it: for a planned switchover that the
@@ -245,20 +174,6 @@ impl<D: Driver> HostSlots<D> {
         self.update(|state| state.close());
         self.rearm.notify_one();
         self.suspect.notify_one();
-    }
-
-    /// Waits until the last lease of a drained or closed host has come back.
-    async fn settle_by(&self, deadline: Instant) -> Settled {
-        loop {
-            let settled = self.settled.notified();
-            let mut settled = std::pin::pin!(settled);
-            // Registered before the look, so that a return in between is not missed.
-            settled.as_mut().enable();
-            let abandoned = self.counts().in_use;
-            if abandoned == 0 || timeout_at(deadline, settled).await.is_err() {
-                return Settled { abandoned: self.counts().in_use };
-            }
-        }
     }
 }
 
