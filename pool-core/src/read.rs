@@ -16,7 +16,7 @@ use crate::error::{Cause, Error, ErrorKind, Phase};
 use crate::host::{HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::route::{HintFate, Route, Target};
+use crate::route::{Route, Target};
 use crate::slots::store::{HostSlots, Refusal};
 use crate::verdict::Verdict;
 
@@ -50,7 +50,7 @@ impl ReadWish {
     /// own for the lag (sections 3 and 6 of the routing rules).
     #[must_use]
     pub fn of(route: &Route<'_>) -> Self {
-        let hinted = route.hint == HintFate::Applied && route.target == Target::Replica;
+        let hinted = route.is_hinted() && route.target == Target::Replica;
         let lag = match route.max_lag {
             Some(limit) => LagRule::AtMost(limit),
             None if hinted => LagRule::Any,

@@ -1,9 +1,17 @@
 //! Routed statements on the embedded cluster: own writes, retries, refusals, explanations.
 #![allow(clippy::unwrap_used)]
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
-use pool_mysql::{Consistency, MySqlOptions, Pool, StatementError, Statements, Token};
+use metrics_util::debugging::{DebugValue, DebuggingRecorder};
+use pool_core::failover::SessionOptions;
+use pool_core::host::Role;
+use pool_core::route::StatementRouter;
+use pool_core::route::hint::MaxScaleHints;
+use pool_mysql::{
+    Consistency, MySqlOptions, Pool, Queries, Session, StatementError, Statements, Token,
+};
 use pool_tests::mysql::{Cluster, Ending};
 
 async fn open(cluster: &Cluster) -> Pool {
@@ -150,4 +158,143 @@ async fn explain_shows_the_route_the_hosts_and_the_pick() {
     assert_eq!(write.pick.as_deref(), Some(&*cluster.host(0).addr().to_string()));
     let named = format!("/*force_node='{}'*/ SELECT 1", cluster.host(1).addr());
     assert_eq!(pool.explain(&named).pick.as_deref(), Some(&*cluster.host(1).addr().to_string()));
+}
+
+/// A source that serves reads as well and two replicas, with known roles.
+async fn balanced(cluster: &Cluster, keys: &str, router: StatementRouter) -> Pool {
+    let url = format!("{}?probeInterval=50{keys}", cluster.url("app"));
+    let options = MySqlOptions::from_url(&url).unwrap();
+    let pool = options.pool_builder().unwrap().router(router).build().unwrap();
+    let known = async {
+        while pool.status().hosts.iter().any(|host| host.role == Role::Unknown) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), known).await.expect("the roles are probed");
+    pool.set_weight(&cluster.host(0).addr().to_string(), 1000).unwrap();
+    pool
+}
+
+async fn hosts_of(pool: &Pool, cluster: &Cluster, sql: &str) -> BTreeSet<usize> {
+    let mut seen = BTreeSet::new();
+    for _ in 0..30 {
+        let port = pool.get_for(sql).await.unwrap().host().port();
+        seen.insert((0..3).find(|index| cluster.host(*index).port() == port).unwrap());
+    }
+    seen
+}
+
+#[tokio::test]
+async fn a_hint_comes_before_every_weight() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let pool = balanced(&cluster, "", StatementRouter::default()).await;
+    let all = hosts_of(&pool, &cluster, "SELECT 1").await;
+    assert_eq!(all, BTreeSet::from([0, 1, 2]), "the source has a weight");
+    let slave = hosts_of(&pool, &cluster, "/*FORCE_SLAVE*/ SELECT 1").await;
+    assert_eq!(slave, BTreeSet::from([1, 2]), "a replica was asked for");
+    let master = hosts_of(&pool, &cluster, "/*FORCE_MASTER*/ SELECT 1").await;
+    assert_eq!(master, BTreeSet::from([0]));
+    for index in [1, 2] {
+        pool.set_weight(&cluster.host(index).addr().to_string(), 0).unwrap();
+    }
+    let fallback = hosts_of(&pool, &cluster, "/*FORCE_SLAVE*/ SELECT 1").await;
+    assert_eq!(fallback, BTreeSet::from([0]), "replicas of weight 0 are not used, whoever asks");
+    pool.set_weight(&cluster.host(0).addr().to_string(), 0).unwrap();
+    let master = hosts_of(&pool, &cluster, "/*FORCE_MASTER*/ SELECT 1").await;
+    assert_eq!(master, BTreeSet::from([0]), "also with weight 0");
+}
+
+#[tokio::test]
+async fn a_lag_limit_in_a_hint_is_for_its_statement() {
+    let cluster = Cluster::start(3).await.unwrap();
+    cluster.host(1).set_lag(Some(Duration::from_secs(60))).await.unwrap();
+    let second = Duration::from_secs(1);
+    let router = StatementRouter::default().with_hints(MaxScaleHints::new());
+    let pool = balanced(&cluster, "&maxLag=1000&lagSource=status", router).await;
+    let known = async {
+        while pool.status().hosts[1].lag.is_none_or(|lag| lag < second)
+            || pool.status().hosts[2].lag.is_none()
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), known).await.expect("the lag is probed");
+    let plain = hosts_of(&pool, &cluster, "SELECT 1").await;
+    assert_eq!(plain, BTreeSet::from([0, 2]));
+    let patient = "SELECT 1 -- maxscale max_slave_replication_lag=3600";
+    assert_eq!(hosts_of(&pool, &cluster, patient).await, BTreeSet::from([0, 1, 2]));
+    let slave = "SELECT 1 -- maxscale route to slave";
+    assert_eq!(hosts_of(&pool, &cluster, slave).await, BTreeSet::from([1, 2]), "before the lag");
+    let explained = pool.explain(patient);
+    assert_eq!(explained.hosts[1].1, "eligible");
+    assert_eq!(pool.explain("SELECT 1").hosts[1].1, "lag 60s");
+}
+
+#[tokio::test]
+async fn explaining_changes_nothing() {
+    let cluster = Cluster::start(3).await.unwrap();
+    let pool = balanced(&cluster, "", StatementRouter::default()).await;
+    for _ in 0..30 {
+        let told = pool.explain("SELECT 1").pick.unwrap();
+        assert_eq!(pool.explain("SELECT 1").pick.unwrap(), told);
+        let got = pool.get_for("SELECT 1").await.unwrap().host().shared_name();
+        assert_eq!(told, got);
+    }
+}
+
+#[tokio::test]
+async fn a_pool_runs_statements_by_itself_and_says_what_a_write_did() {
+    let cluster = Cluster::start(2).await.unwrap();
+    cluster.log_statements(true);
+    let pool = MySqlOptions::from_url(&cluster.url("app")).unwrap().open().await.unwrap();
+    pool.query_drop("CREATE TABLE t (id INT PRIMARY KEY AUTO_INCREMENT, v INT)").await.unwrap();
+    let inserted = pool.execute("INSERT INTO t (v) VALUES (?), (?)", (7, 7)).await.unwrap();
+    assert_eq!((inserted.affected_rows, inserted.last_insert_id), (2, Some(1)));
+    pool.exec_drop("UPDATE t SET v = ? WHERE id = ?", (8, 2)).await.unwrap();
+    let rows: Vec<(i64, i64)> = pool.query("SELECT id, v FROM t ORDER BY id").await.unwrap();
+    assert_eq!(rows, [(1, 7), (2, 8)]);
+    let by_id = "SELECT v FROM t WHERE id = ?";
+    assert_eq!(pool.exec::<i64>(by_id, (2,)).await.unwrap(), [8]);
+    assert_eq!(pool.exec_first::<i64>(by_id, (3,)).await.unwrap(), None);
+    assert_eq!(pool.query_first::<i64>("SELECT COUNT(*) FROM t").await.unwrap(), Some(2));
+    let writes = [ran(&cluster, "INSERT"), ran(&cluster, "UPDATE")].concat();
+    assert!(writes.iter().all(|host| *host == 0), "{writes:?}");
+    let failed = pool.query_drop("SELECT * FROM missing").await.unwrap_err();
+    assert!(failed.to_string().starts_with("on 127.0.0.1:"), "{failed}");
+}
+
+#[tokio::test]
+async fn routes_are_counted_by_reason_and_hints_by_what_became_of_them() {
+    let recorder = DebuggingRecorder::new();
+    let snapshotter = recorder.snapshotter();
+    let _recording = metrics::set_default_local_recorder(&recorder);
+    let cluster = Cluster::start(2).await.unwrap();
+    let pool = balanced(&cluster, "", StatementRouter::default()).await;
+    pool.query_drop("SELECT 1").await.unwrap();
+    pool.query_drop("/*FORCE_SLAVE*/ SELECT 1").await.unwrap();
+    drop(pool.get_for("/*FORCE_MASTER*/ SELECT 1").await.unwrap());
+    let _ = pool.explain("SELECT 1");
+    let mut session = Session::new(&pool, SessionOptions::default());
+    session.begin().await.unwrap();
+    session.query_drop("/*FORCE_SLAVE*/ SELECT 1").await.unwrap();
+    session.commit().await.unwrap();
+    let counted: BTreeSet<String> = snapshotter
+        .snapshot()
+        .into_vec()
+        .into_iter()
+        .filter_map(|(key, _, _, value)| {
+            let name = key.key().name().strip_prefix("pool_")?.strip_suffix("s_total")?.to_owned();
+            let label = key.key().labels().find(|label| label.key() != "pool")?.value().to_owned();
+            let DebugValue::Counter(count) = value else { return None };
+            ["route", "hint"].contains(&&*name).then(|| format!("{name} {label} {count}"))
+        })
+        .collect();
+    let expected = [
+        "hint applied 2",
+        "hint ignored 1",
+        "route hint 2",
+        "route select 1",
+        "route transaction 1",
+    ];
+    assert_eq!(counted, BTreeSet::from(expected.map(str::to_owned)));
 }

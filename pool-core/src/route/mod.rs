@@ -72,7 +72,7 @@ pub enum Target<'s> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum HintFate {
-    /// It decided the target.
+    /// It was followed: it decided the target, or set a limit for the lag.
     Applied,
     /// It was recognised, but the session is pinned. Worth counting.
     Ignored,
@@ -119,6 +119,12 @@ impl<'s> Route<'s> {
             max_lag: None,
             pin: None,
         }
+    }
+
+    /// Whether a hint decided the target.
+    #[must_use]
+    pub fn is_hinted(&self) -> bool {
+        self.why == Why::Hint
     }
 
     /// Whether the statement may be sent a second time after a failure that delivered nothing: a plain read

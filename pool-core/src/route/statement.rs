@@ -116,7 +116,12 @@ impl StatementRouter {
                     Kind::Explain | Kind::ReadOnlyTransaction | Kind::Select => Target::Replica,
                     _ => Target::Source,
                 };
-                return (target, Why::Kind(class.kind), found);
+                // A limit for the lag goes with whatever the statement is.
+                let fate = match hint {
+                    Some(hint) if hint.max_lag.is_some() => HintFate::Applied,
+                    _ => found,
+                };
+                return (target, Why::Kind(class.kind), fate);
             }
         };
         (target, Why::Hint, HintFate::Applied)

@@ -13,7 +13,7 @@ use crate::host::HostId;
 use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::read::ReadWish;
-use crate::route::{HintFate, Route};
+use crate::route::Route;
 use crate::statement::StatementError;
 
 /// The future of a statement on a connection.
@@ -104,7 +104,7 @@ impl<D: TokenDriver> Caller<D> {
         own_source: bool,
     ) -> Result<Option<Lease<D>>, Error> {
         // A hint comes before the rules of consistency.
-        let hinted = route.hint == HintFate::Applied;
+        let hinted = route.is_hinted();
         let token = match self.consistency {
             _ if hinted => None,
             Consistency::Eventual => None,
