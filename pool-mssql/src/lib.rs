@@ -14,15 +14,19 @@ mod jdbc;
 mod login;
 mod options;
 mod pair;
+mod params;
 mod partner;
 mod peek;
 mod policy;
 mod pool;
+mod queries;
 mod role;
+mod statements;
 mod stream;
 mod tidy;
 mod track;
 
+pub use pool_core::statement::Consistency;
 pub use tiberius;
 
 pub use crate::address::{Address, AddressError, DEFAULT_PORT};
@@ -36,3 +40,5 @@ pub use crate::options::{
 };
 pub use crate::pair::{PairStatus, Side};
 pub use crate::pool::{Lease, Pool};
+pub use crate::queries::Queries;
+pub use crate::statements::{StatementError, Statements};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use pool_core::builder::PoolBuilder;
 use pool_core::failover::{Mirrored, Ordered};
+use pool_core::route::{Dialect, StatementRouter};
 
 use crate::driver::MsSql;
 use crate::options::{MsSqlOptions, OptionsError};
@@ -42,6 +43,7 @@ impl MsSqlOptions {
         let lifetime = self.connection_lifetime.unwrap_or(FOREVER);
         let builder = Pool::builder(driver)
             .hosts(self.hosts())
+            .router(StatementRouter::new(Dialect::TSql))
             .max_size(self.max_pool_size.unwrap_or(MAX_POOL_SIZE) as usize)
             .min_idle(self.min_pool_size.unwrap_or(0) as usize)
             .acquire_timeout(login_timeout)
