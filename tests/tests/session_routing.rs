@@ -305,7 +305,7 @@ async fn a_named_host_serves_one_statement_or_all_that_it_binds() {
 
 #[tokio::test]
 async fn a_token_travels_with_the_session() {
-    let mut bench = Bench::with(2, "", StatementRouter::default()).await;
+    let bench = Bench::with(2, "", StatementRouter::default()).await;
     bench.cluster.host(1).set_lag(Some(Duration::from_secs(3600))).await.unwrap();
     let fresh = || Session::new(&bench.pool, SessionOptions::default());
     let patient = Consistency::Token(Duration::from_millis(20));

@@ -1,15 +1,14 @@
 //! Where each statement of a file goes, and why.
 //!
-//! Runs against the embedded cluster of a source and two replicas, or against real servers with `--url`. Each
-//! line of the file is a statement of its own; without a file a built-in list is used. Statements that
-//! would bind a session are explained, not run.
+//! Runs the statements of one session against the embedded cluster of a source and two replicas, or against
+//! real servers with `--url` (their roles named, as in `mysql:replication://source,replica/db`). Each line of
+//! the file is a statement of its own; without a file a built-in list is used.
 
 use std::error::Error;
 use std::path::PathBuf;
 
 use clap::Parser;
-use mysql_async::prelude::Queryable;
-use pool_mysql::MySqlOptions;
+use pool_mysql::{MySqlOptions, Session};
 use pool_tests::mysql::Cluster;
 
 const STATEMENTS: &str = "\
@@ -22,11 +21,26 @@ SELECT stock FROM items WHERE id = 1 FOR UPDATE
 /*FORCE_SLAVE*/ SELECT stock FROM items
 SELECT '/*FORCE_MASTER*/' FROM items
 WITH low AS (SELECT id FROM items WHERE stock < 9) SELECT id FROM low
-SELECT GET_LOCK('x', 1)
+EXPLAIN SELECT stock FROM items
 SELECT LAST_INSERT_ID()
-SET @a = 1
+SELECT stock FROM items
+SELECT FOUND_ROWS()
 BEGIN
-EXPLAIN SELECT stock FROM items";
+SELECT stock FROM items WHERE id = 1
+/*FORCE_SLAVE*/ SELECT stock FROM items
+UPDATE items SET stock = stock - 1 WHERE id = 1
+COMMIT
+SELECT stock FROM items WHERE id = 1
+START TRANSACTION READ ONLY
+SELECT stock FROM items WHERE id = 1
+COMMIT
+DO GET_LOCK('stock', 1)
+SELECT stock FROM items WHERE id = 1
+DO RELEASE_LOCK('stock')
+/*FORCE_MASTER*/ SET @a = 1
+KILL 5
+SET @a = 1
+SELECT stock + @a FROM items";
 
 #[derive(Parser)]
 #[command(about = "Where each statement of a file goes, and why")]
@@ -49,24 +63,25 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let embedded = if args.url.is_none() { Some(Cluster::start(3).await?) } else { None };
     let url = match (&args.url, &embedded) {
         (Some(url), _) => url.clone(),
-        (None, Some(cluster)) => cluster.url("app"),
+        (None, Some(cluster)) => cluster.url("app").replace("mysql://", "mysql:replication://"),
         (None, None) => unreachable!("one of the two is there"),
     };
-    let pool = MySqlOptions::from_url(&url)?.pool_builder()?.name("routing").build()?;
+    let options = MySqlOptions::from_url(&url)?;
+    let pool = options.pool_builder()?.name("routing").build()?;
+    let mut session = Session::new(&pool, options.session_options()?);
     for sql in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         println!("{sql}");
-        let route = pool.route(sql);
-        println!("    {}", pool.explain(sql));
-        if let Some(pin) = route.pin {
-            println!("    not run here: it binds a session ({})", pin.as_str());
-            continue;
-        }
-        match pool.get_routed(&route).await {
-            Ok(mut lease) => match lease.query_drop(&*route.sent).await {
-                Ok(()) => println!("    ran on {}", lease.host()),
-                Err(error) => println!("    failed on {}: {error}", lease.host()),
+        println!("    {}", session.explain(sql));
+        match session.query_drop(sql).await {
+            Ok(()) => match session.served_by() {
+                Some(host) => println!("    ran on {host}"),
+                None => println!("    ran"),
             },
             Err(error) => println!("    {error}"),
+        }
+        let pins: Vec<String> = session.pins().iter().map(|pin| pin.to_string()).collect();
+        if !pins.is_empty() {
+            println!("    what follows stays there: {}", pins.join(", "));
         }
     }
     Ok(())

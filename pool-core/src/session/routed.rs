@@ -66,7 +66,18 @@ impl<D: SessionDriver> Session<D> {
     #[must_use]
     pub fn explain(&self, sql: &str) -> Explanation {
         let held = self.served_by().map(Host::shared_name);
-        self.pool.explain_for(sql, &self.seen_by_router(), held)
+        let state = self.seen_by_router();
+        let mut explained = self.pool.explain_for(sql, &state, held.clone());
+        if let Some(routing) = &self.routing {
+            let route = self.pool.router().route(sql, &state);
+            if routing.way(&route) == Way::Beside {
+                // It asks for what is on that connection, whatever else is known.
+                explained.target = "held".to_owned();
+                explained.why = route.pin.map_or(explained.why, Pin::as_str);
+                explained.pick = held;
+            }
+        }
+        explained
     }
 
     /// Runs a statement where it belongs: a read that nothing binds on a replica, for as long as it takes;

@@ -66,7 +66,7 @@ impl<D: Driver> Pool<D> {
 #[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[non_exhaustive]
 pub struct Explanation {
-    /// `source`, `replica`, `host:NAME`, or why it is refused.
+    /// `source`, `replica`, `host:NAME`, `held` for a session that is bound, or why it is refused.
     pub target: String,
     /// A short stable word: why it goes there.
     pub why: &'static str,
