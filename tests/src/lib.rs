@@ -8,6 +8,11 @@
 //! - [`scripted`]: a driver without a server, whose every answer a test decides.
 //! - [`sql`]: the SQLite data set behind the embedded servers.
 
+// The programs in the README of the workspace are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+mod readme {}
+
 pub mod mssql;
 pub mod mysql;
 pub mod proxy;
