@@ -298,3 +298,34 @@ async fn routes_are_counted_by_reason_and_hints_by_what_became_of_them() {
     ];
     assert_eq!(counted, BTreeSet::from(expected.map(str::to_owned)));
 }
+
+#[tokio::test]
+async fn hints_mean_the_same_in_both_protocols_and_reach_neither_server() {
+    let cluster = Cluster::start(3).await.unwrap();
+    cluster.log_statements(true);
+    let pool = balanced(&cluster, "", StatementRouter::default()).await;
+    let named = cluster.host(2).addr().to_string();
+    let cases = [
+        ("/*FORCE_MASTER*/".to_owned(), [0].as_slice()),
+        ("/* force_slave */".to_owned(), &[1, 2]),
+        (format!("/*force_node='{named}'*/"), &[2]),
+    ];
+    let mut session = Session::new(&pool, SessionOptions::default());
+    for (number, (hint, hosts)) in cases.iter().enumerate() {
+        let sql = |way: &str| format!("{hint} SELECT 1 AS {way}_{number}_");
+        for _ in 0..4 {
+            pool.query_drop(&sql("text")).await.unwrap();
+            pool.exec_drop(&format!("{} WHERE 1 = ?", sql("prepared")), (1,)).await.unwrap();
+            session.query_drop(&sql("session_text")).await.unwrap();
+            let prepared = format!("{} WHERE 1 = ?", sql("session_prepared"));
+            session.exec_drop(&prepared, (1,)).await.unwrap();
+        }
+        for way in ["text", "prepared", "session_text", "session_prepared"] {
+            let seen = ran(&cluster, &format!(" {way}_{number}_"));
+            assert!(!seen.is_empty() && seen.iter().all(|host| hosts.contains(host)), "{seen:?}");
+        }
+    }
+    let log = cluster.statements();
+    assert!(log.iter().any(|line| line.prepared));
+    assert!(!log.iter().any(|line| line.text.to_lowercase().contains("force_")));
+}
