@@ -77,7 +77,11 @@ async fn a_forced_drain_ends_what_is_left_and_waits_for_its_return() {
     let driver = Scripted::new();
     driver.host("h2").end_sessions(Answer::Ok);
     let pool = builder(&driver, 2).build().unwrap();
-    drop(pool.get_host("h2").await.unwrap());
+    // One of the connections was tidied before.
+    let soiled = pool.get_host("h2").await.unwrap();
+    soiled.soil();
+    drop(soiled);
+    eventually("it is clean", || counts(&pool, "h2").idle == 1).await;
     let mut out = leases(&pool, 3).await;
     let mut events = pool.events();
     let started = Instant::now();
