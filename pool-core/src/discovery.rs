@@ -27,6 +27,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 /// | DNS SRV records | `pool_mysql::srv::SrvService`, or a URL that begins with `mysql+srv://` |
 /// | the role probe | no discovery: see below |
 /// | MySQL Group Replication | `pool_mysql::GroupMembers` |
+/// | the replicas of a MySQL source | `pool_mysql::Replicas` |
 /// | anything else | your own type |
 ///
 /// A discovery says which hosts there are, not what they are. Roles are found by probes: with
@@ -93,8 +94,8 @@ impl<D: Driver> Pool<D> {
     ///
     /// Call it inside the runtime of the pool.
     pub fn follow(&self, discovery: impl Discovery + 'static, interval: Duration) {
-        let known = self.cluster().hosts.load().iter().map(|slots| slots.host.clone()).collect();
         let interval = interval.max(SHORTEST_INTERVAL);
+        let known = self.hosts();
         let follower = Follower { pool: self.downgrade(), discovery, known, interval };
         let events = self.events();
         self.cluster().runtime.spawn(follower.run(events));

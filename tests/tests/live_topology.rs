@@ -10,7 +10,7 @@ use pool_core::event::Event;
 use pool_core::host::Role;
 use pool_core::verdict::Verdict;
 use pool_core::weights::Weights;
-use pool_mysql::{GroupMembers, LagSource, MySql, MySqlOptions, Pool};
+use pool_mysql::{GroupMembers, LagSource, MySql, MySqlOptions, Pool, Replicas};
 use pool_tests::mysql::{Cluster, Host};
 use tokio::time::{sleep, timeout};
 
@@ -175,6 +175,30 @@ async fn a_silent_member_does_not_keep_the_others_from_answering() {
     cluster.host(0).freeze();
     let found = timeout(SOON, listed(&pool)).await.expect("bounded");
     assert_eq!(found, Ok(names(&cluster, &[1, 2])));
+}
+
+#[tokio::test]
+async fn a_pool_that_knows_the_source_follows_its_replicas() {
+    let cluster = Cluster::builder(3).start().await.unwrap();
+    cluster.host(2).stop_replication().await.unwrap();
+    let url = cluster.url("app").replace(&format!(",{}", name(&cluster.host(2))), "");
+    let pool = builder(&url).build().unwrap();
+    assert_eq!(members(&pool), names(&cluster, &[0, 1]));
+    pool.follow(Replicas::of(&pool), PROBES);
+    cluster.host(2).set_lag(None).await.unwrap();
+    until("the new replica joins", || members(&pool) == names(&cluster, &[0, 1, 2])).await;
+    until("it serves reads", || {
+        pool.status().hosts.iter().filter(|host| host.role == Role::Replica).count() == 2
+    })
+    .await;
+    // One that was found leaves, one that was configured stays: it may be a source tomorrow.
+    cluster.host(1).stop_replication().await.unwrap();
+    cluster.host(2).stop_replication().await.unwrap();
+    until("the replica that was found leaves", || members(&pool) == names(&cluster, &[0, 1])).await;
+    cluster.promote(1).await.unwrap();
+    until("writes have moved", || writer(&pool) == Some(name(&cluster.host(1)))).await;
+    cluster.host(2).set_lag(None).await.unwrap();
+    until("the new source is asked", || members(&pool) == names(&cluster, &[0, 1, 2])).await;
 }
 
 /// The hosts are known and nothing lists them: probes find out which one takes writes.

@@ -73,6 +73,13 @@ impl<D: Driver> Pool<D> {
         Ok(())
     }
 
+    /// The hosts of the pool now, as they were configured, added or listed: not their roles or weights of
+    /// the moment, which [`Pool::status`] has.
+    #[must_use]
+    pub fn hosts(&self) -> Vec<Host> {
+        self.cluster().hosts.load().iter().map(|slots| slots.host.clone()).collect()
+    }
+
     /// Adds a host.
     ///
     /// # Errors

@@ -23,6 +23,9 @@ pub(super) async fn show(session: &mut Session, what: &[Piece]) -> Result<Table,
     if begins(rest, &["REPLICA", "STATUS"]) || begins(rest, &["SLAVE", "STATUS"]) {
         return replica_status(session, rest[0].is_word("SLAVE"));
     }
+    if begins(rest, &["REPLICAS"]) || begins(rest, &["SLAVE", "HOSTS"]) {
+        return Ok(replicas(session));
+    }
     if begins(rest, &["MASTER", "STATUS"]) || begins(rest, &["BINARY", "LOG", "STATUS"]) {
         let executed = variables::executed(session.context())?;
         let columns = ["File", "Position", "Binlog_Do_DB", "Binlog_Ignore_DB", "Executed_Gtid_Set"];
@@ -113,6 +116,31 @@ fn replica_status(session: &Session, old_names: bool) -> Result<Table, MySqlErro
         text(""),
     ];
     Ok(Table::new(&columns, vec![row]))
+}
+
+/// The hosts that are connected to this one to replicate from it: none, unless it is the source.
+fn replicas(session: &Session) -> Table {
+    let context = session.context();
+    let cluster = &context.cluster;
+    let connected = |index: usize| {
+        index != context.host
+            && !cluster.hosts[index].switches.borrow().stopped
+            && !matches!(cluster.store.replication().delay(index), Some(Delay::Stopped))
+    };
+    let row = |index: usize| {
+        let host = &cluster.hosts[index];
+        vec![
+            Value::Integer(index as i64 + 1),
+            text("127.0.0.1"),
+            Value::Integer(host.port.addr().port().into()),
+            Value::Integer(context.host as i64 + 1),
+            text(&host.uuid),
+        ]
+    };
+    let columns = ["Server_Id", "Host", "Port", "Source_Id", "Replica_UUID"];
+    let here = cluster.source() == context.host;
+    let all = (0..cluster.hosts.len()).filter(|index| here && connected(*index));
+    Table::new(&columns, all.map(row).collect())
 }
 
 fn status(session: &Session) -> Vec<(String, String)> {
