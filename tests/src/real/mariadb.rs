@@ -131,6 +131,9 @@ impl MariaDbHost {
             format!("--log-error={}", file("error.log")),
             format!("--port={}", self.port),
             format!("--server-id={}", self.index + 1),
+            // As clients reach it.
+            "--report-host=127.0.0.1".into(),
+            format!("--report-port={}", self.port),
         ];
         let fixed = [
             "--bind-address=127.0.0.1",

@@ -19,7 +19,7 @@ use super::{Cluster, Error, STARTUP, Server, env, port};
 
 /// Makes the data directory if the image has none, and becomes the server.
 const SERVER_SCRIPT: &str = include_str!("../../setup/mysql-server.sh");
-const PORT: u16 = 3306;
+const GROUP_PORT: u16 = 33061;
 const PAUSE_TRIES: u32 = 20;
 const PAUSE_RETRY: Duration = Duration::from_millis(100);
 
@@ -62,9 +62,8 @@ impl Cluster<MySqlHost> {
         let cluster = Self::new(hosts, network);
 
         cluster.wait_until_up(STARTUP).await?;
-        let source = cluster.host(0).container_name();
         for replica in &cluster.hosts()[1..] {
-            replica.follow(&source).await?;
+            replica.follow(cluster.host(0)).await?;
         }
         cluster.replication_caught_up().await?;
         Ok(cluster)
@@ -92,6 +91,8 @@ impl MySqlHost {
     ) -> Result<Self, Error> {
         let mut command = vec!["-c".to_string(), SERVER_SCRIPT.into(), "mysql-server".into()];
         command.extend(options(index));
+        // As clients reach it.
+        command.extend([format!("--port={port}"), "--report-host=127.0.0.1".into()]);
         let request = GenericImage::new(image, tag)
             .with_entrypoint("/bin/sh")
             .with_cmd(command)
@@ -100,14 +101,14 @@ impl MySqlHost {
             .with_user("0")
             .with_labels(labels)
             .with_startup_timeout(STARTUP)
-            .with_mapped_port(port, PORT.tcp())
+            .with_mapped_port(port, port.tcp())
             // A mapped port alone would listen on every interface of the machine.
             .with_host_config_modifier(move |host| {
                 let binding = PortBinding {
                     host_ip: Some("127.0.0.1".into()),
                     host_port: Some(port.to_string()),
                 };
-                let bindings = HashMap::from([(format!("{PORT}/tcp"), Some(vec![binding]))]);
+                let bindings = HashMap::from([(format!("{port}/tcp"), Some(vec![binding]))]);
                 host.port_bindings = Some(bindings);
             });
         let container =
@@ -120,7 +121,8 @@ impl MySqlHost {
         self.index
     }
 
-    /// The container's name. Other containers of the cluster reach the server by it, on port 3306.
+    /// The container's name. Other containers of the cluster reach the server by it, on the port
+    /// that it has on 127.0.0.1.
     pub fn container_name(&self) -> String {
         container_name(&self.network, self.index)
     }
@@ -151,12 +153,50 @@ impl MySqlHost {
         ask("connect a container", docker.connect_network(&self.network, request)).await
     }
 
-    /// Makes this server a replica of the one in container `source`.
-    async fn follow(&self, source: &str) -> Result<(), Error> {
+    /// Makes this server a member of the replication group of the cluster, which the first one that calls
+    /// this with `bootstrap` founds. Members are known as clients reach them. It is no replica any more.
+    ///
+    /// # Errors
+    /// When the server has no plug-in for that, or does not join.
+    pub async fn join_group(&self, bootstrap: bool, members: usize) -> Result<(), Error> {
+        let own = self.container_name();
+        let seeds: Vec<String> = (0..members)
+            .map(|index| format!("{}:{GROUP_PORT}", container_name(&self.network, index)))
+            .collect();
+        let set =
+            |name: &str, value: &str| format!("SET GLOBAL group_replication_{name} = {value}");
+        let mut statements = vec![
+            "STOP REPLICA".to_string(),
+            "RESET REPLICA ALL".into(),
+            // A plug-in is a change of data; the group then decides who is read-only.
+            "SET GLOBAL read_only = OFF".into(),
+            "INSTALL PLUGIN group_replication SONAME 'group_replication.so'".into(),
+            set("group_name", "'8d4f1bb6-3a39-4a6e-9d6e-2f8f4f1f9a01'"),
+            set("local_address", &format!("'{own}:{GROUP_PORT}'")),
+            set("group_seeds", &format!("'{}'", seeds.join(","))),
+            set("advertise_recovery_endpoints", &format!("'{own}:{}'", self.port)),
+            set("recovery_get_public_key", "ON"),
+            "CHANGE REPLICATION SOURCE TO SOURCE_USER = 'repl', SOURCE_PASSWORD = 'repl-pw' \
+             FOR CHANNEL 'group_replication_recovery'"
+                .into(),
+        ];
+        if bootstrap {
+            statements.push(set("bootstrap_group", "ON"));
+        }
+        statements.push("START GROUP_REPLICATION".into());
+        if bootstrap {
+            statements.push(set("bootstrap_group", "OFF"));
+        }
+        run(self, &statements).await
+    }
+
+    /// Makes this server a replica of `source`.
+    async fn follow(&self, source: &Self) -> Result<(), Error> {
+        let (host, port) = (source.container_name(), source.port);
         // The number of retries is limited by default since 8.4: a source that stays away for
         // longer would lose its replicas for good.
         let change = format!(
-            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source}', SOURCE_PORT = {PORT}, \
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{host}', SOURCE_PORT = {port}, \
              SOURCE_USER = 'repl', SOURCE_PASSWORD = 'repl-pw', GET_SOURCE_PUBLIC_KEY = 1, \
              SOURCE_AUTO_POSITION = 1, SOURCE_CONNECT_RETRY = 1, SOURCE_RETRY_COUNT = 1000000, \
              SOURCE_HEARTBEAT_PERIOD = 1"
@@ -244,7 +284,6 @@ fn container_name(network: &str, index: usize) -> String {
 
 fn options(index: usize) -> Vec<String> {
     let mut options: Vec<String> = [
-        "--port=3306",
         "--log-bin=binlog",
         "--relay-log=relay",
         "--gtid-mode=ON",
