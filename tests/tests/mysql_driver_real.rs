@@ -402,6 +402,8 @@ async fn keeps_its_promises<S: Server>(cluster: &Cluster<S>) {
         a_refused_login_is_permanent,
         statements_run_through_a_lease,
     );
+    // What was written above may still be on its way.
+    cluster.replication_caught_up().await.unwrap();
     let replica = Bench { server: cluster.host(1), reports: bench.reports.clone() };
     lag_of_a_replica_is_measured(&replica).await;
 }
