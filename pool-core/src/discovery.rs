@@ -87,8 +87,8 @@ impl Discovery for StaticHosts {
 }
 
 impl<D: Driver> Pool<D> {
-    /// Keeps the hosts of this pool as `discovery` lists them: asked after `interval` and again each time
-    /// it is over, and within a second after a host failed. New hosts join first; one that is no longer
+    /// Keeps the hosts of this pool as `discovery` lists them: asked at once, then each time `interval` is
+    /// over, and within a second after a host failed. New hosts join first; one that is no longer
     /// listed is drained and removed, and leases that are still out end on return. A host whose address or
     /// port changes under the same name is replaced. Ends with the pool.
     ///
@@ -112,27 +112,30 @@ struct Follower<D: Driver, S> {
 impl<D: Driver, S: Discovery> Follower<D, S> {
     async fn run(mut self, mut events: Receiver<Event>) {
         loop {
+            self.ask().await;
             let due = Instant::now() + self.interval;
             sleep(SHORTEST_PAUSE.min(self.interval)).await;
             if !wait(&mut events, due).await {
                 return;
             }
-            let limit = match self.pool.upgrade() {
-                Some(pool) => pool.cluster().config.acquire_timeout,
-                None => return,
-            };
-            let listed = match timeout(limit, self.discovery.hosts()).await {
-                Ok(Ok(listed)) if !listed.is_empty() => listed,
-                // An answer that is missing or empty takes no host away.
-                answer => {
-                    tracing::debug!(?answer, "the hosts stay as they were");
-                    continue;
-                }
-            };
-            let Some(pool) = self.pool.upgrade() else { return };
-            apply(&pool, &self.known, &listed).await;
-            self.known = listed;
         }
+    }
+
+    async fn ask(&mut self) {
+        // Not held while the answer is awaited: the last clone of the pool may go then.
+        let limit = self.pool.upgrade().map(|pool| pool.cluster().config.acquire_timeout);
+        let Some(limit) = limit else { return };
+        let listed = match timeout(limit, self.discovery.hosts()).await {
+            Ok(Ok(listed)) if !listed.is_empty() => listed,
+            // An answer that is missing or empty takes no host away.
+            answer => {
+                tracing::debug!(?answer, "the hosts stay as they were");
+                return;
+            }
+        };
+        let Some(pool) = self.pool.upgrade() else { return };
+        apply(&pool, &self.known, &listed).await;
+        self.known = listed;
     }
 }
 

@@ -118,8 +118,8 @@ impl Host {
     }
 
     /// Sets the read weight, 0 to [`MAX_WEIGHT`]; larger values are reported when the pool is built.
-    /// Defaults to an automatic weight: [`DEFAULT_WEIGHT`] on replicas, 0 on the source. A host of weight 0
-    /// is never chosen by balancing.
+    /// Defaults to what the pool's [`Weights`](crate::weights::Weights) say: [`DEFAULT_WEIGHT`] on replicas and
+    /// 0 on the source if nothing else is set there. A host of weight 0 is never chosen by balancing.
     #[must_use]
     pub fn with_weight(mut self, weight: u32) -> Self {
         self.weight = Some(weight);

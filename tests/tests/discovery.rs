@@ -94,7 +94,7 @@ async fn listed_hosts_join_before_unlisted_ones_leave_and_no_lease_is_disturbed(
     let started = Instant::now();
     pool.follow(registry.clone(), secs(30));
     event(&mut events, |event| matches!(event, Event::HostAdded { host } if &**host == "h3")).await;
-    assert_eq!(started.elapsed(), secs(30));
+    assert!(started.elapsed() < ms(5), "asked at once");
     eventually("h2 has left", || members(&pool) == ["h1", "h3"]).await;
     let host = || name("h2");
     assert_eq!(
@@ -137,7 +137,7 @@ async fn an_error_an_empty_list_and_silence_take_no_host_away() {
     registry.list([host(&driver, 1)]);
     registry.next().await;
     let asked_at = started.elapsed();
-    assert!((secs(45)..secs(45) + ms(5)).contains(&asked_at), "{asked_at:?}");
+    assert!((secs(35)..secs(35) + ms(5)).contains(&asked_at), "{asked_at:?}");
     eventually("h2 has left", || members(&pool) == ["h1"]).await;
 }
 
@@ -148,18 +148,18 @@ async fn a_host_that_fails_is_reason_to_ask_soon_but_not_in_a_loop() {
     let registry = Registry::new();
     pool.follow(registry.clone(), secs(600));
     sleep(secs(5)).await;
-    assert_eq!(registry.asked(), 0);
+    assert_eq!(registry.asked(), 1, "at the start");
     for host in ["h2", "h3"] {
         driver.host(host).down(Verdict::HostDown);
         assert!(pool.get_host(host).await.is_err());
     }
     let failed = Instant::now();
-    eventually("the list is asked for", || registry.asked() == 1).await;
+    eventually("the list is asked for", || registry.asked() == 2).await;
     assert!(failed.elapsed() < ms(5), "{:?}", failed.elapsed());
-    eventually("it is asked for again", || registry.asked() == 2).await;
+    eventually("it is asked for again", || registry.asked() == 3).await;
     assert!(failed.elapsed() > secs(1) - ms(5), "{:?}", failed.elapsed());
     sleep(secs(60)).await;
-    assert_eq!(registry.asked(), 2, "once for each host");
+    assert_eq!(registry.asked(), 3, "once more for each host");
 }
 
 #[tokio::test(start_paused = true)]

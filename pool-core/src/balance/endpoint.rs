@@ -49,7 +49,8 @@ impl EndpointMode {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(rename_all = "kebab-case"))]
 pub enum WeightMethod {
-    /// From the size of the host. The source has 0; a new replica takes part at once.
+    /// Given by the pool, equal or by the size of the host: see [`Weights`](crate::weights::Weights). The
+    /// source has 0; a new replica takes part at once.
     Automatic,
     /// Set by hand. A new replica has 0 until it is given a weight.
     #[default]

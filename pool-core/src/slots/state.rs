@@ -36,7 +36,6 @@ pub struct Slot<C> {
     /// The generation under which it reports its errors: the same, shared with its reporter.
     pub reports_as: Arc<AtomicU64>,
     /// As the server knows it, if it can be ended from elsewhere.
-    #[cfg_attr(not(feature = "runtime"), expect(dead_code))]
     pub(crate) session: Option<Arc<Session>>,
 }
 
