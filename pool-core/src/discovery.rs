@@ -125,17 +125,20 @@ impl<D: Driver, S: Discovery> Follower<D, S> {
         // Not held while the answer is awaited: the last clone of the pool may go then.
         let limit = self.pool.upgrade().map(|pool| pool.cluster().config.acquire_timeout);
         let Some(limit) = limit else { return };
-        let listed = match timeout(limit, self.discovery.hosts()).await {
-            Ok(Ok(listed)) if !listed.is_empty() => listed,
-            // An answer that is missing or empty takes no host away.
-            answer => {
-                tracing::debug!(?answer, "the hosts stay as they were");
+        let answer = timeout(limit, self.discovery.hosts()).await;
+        let Some(pool) = self.pool.upgrade() else { return };
+        // An answer that is missing or empty takes no host away.
+        let why = match answer {
+            Ok(Ok(listed)) if !listed.is_empty() => {
+                apply(&pool, &self.known, &listed).await;
+                self.known = listed;
                 return;
             }
+            Ok(Ok(_)) => "the list is empty".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("no list within {limit:?}"),
         };
-        let Some(pool) = self.pool.upgrade() else { return };
-        apply(&pool, &self.known, &listed).await;
-        self.known = listed;
+        tracing::warn!(pool = %pool.cluster().name, "the listed hosts are not known: {why}");
     }
 }
 
