@@ -35,11 +35,16 @@ pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -
     let Some(first) = scanner.statement() else {
         return Class::new(Kind::Empty);
     };
-    let mut class = if first.verb == Word::Select && first.facts == Facts::default() {
-        Class::new(Kind::Select)
-    } else {
-        judge(&scanner, &first)
-    };
+    if first.verb == Word::Select && first.facts == Facts::default() && scanner.at_end() {
+        return Class::new(Kind::Select);
+    }
+    judge_all(scanner, &first)
+}
+
+/// Judges the first statement and those behind it.
+#[inline(never)]
+fn judge_all(mut scanner: Scanner<'_>, first: &Statement) -> Class {
+    let mut class = judge(&scanner, first);
     let mut quiet = class.kind.is_read();
     let mut is_body = first.is_body;
     while !is_body && let Some(statement) = scanner.statement() {
@@ -48,9 +53,9 @@ pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -
         is_body = statement.is_body;
         merge(&mut class, &next);
     }
-    if syntax.dialect() == Dialect::TSql && !quiet {
+    if scanner.syntax.dialect() == Dialect::TSql && !quiet {
         // Conditions reach over `;`, so that effects are a matter of the whole text.
-        tsql::effects(scanner.cursor(&first), &mut class.effect);
+        tsql::effects(scanner.cursor(first), &mut class.effect);
     }
     class
 }

@@ -137,13 +137,12 @@ impl Default for StatementRouter {
 impl RoutePolicy for StatementRouter {
     fn route<'s>(&'s self, sql: &'s str, session: &SessionState) -> Route<'s> {
         let hint = self.hints.as_ref().and_then(|hints| hints.parse(sql, self.syntax));
-        let class = match &hint {
+        let text = match &hint {
             // A hint that is part of the statement would not be understood.
-            Some(hint) if hint.moves_session => {
-                classify(&sql[..hint.span.start], self.syntax, &self.read_functions)
-            }
-            _ => classify(sql, self.syntax, &self.read_functions),
+            Some(hint) if hint.moves_session => &sql[..hint.span.start],
+            _ => sql,
         };
+        let class = classify(text, self.syntax, &self.read_functions);
         let (target, why, fate) = self.decide(&class, hint.as_ref(), session);
         let sent = match &hint {
             Some(hint) if self.strips_hints => cut(sql, hint.span.clone()),

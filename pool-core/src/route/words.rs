@@ -2,14 +2,13 @@
 
 use crate::route::Dialect;
 use crate::route::functions::{BOTH, MYSQL as MYSQL_FUNCTIONS, TSQL as TSQL_FUNCTIONS};
-use crate::route::lexer::{Letters, letter};
 
 macro_rules! words {
     ($($variant:ident $text:literal)*) => {
         /// A word with a meaning for routing, at the start of a statement or inside.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Word { $($variant),* , Plain }
-        const WORDS: &[(&str, Word)] = &[$(($text, Word::$variant)),*];
+        pub(super) const WORDS: &[(&str, Word)] = &[$(($text, Word::$variant)),*];
     };
 }
 
@@ -69,7 +68,6 @@ const NOT_INSIDE_TSQL: &[Word] = &[
     Word::Load,
     Word::Lock,
     Word::Optimize,
-    Word::Plain,
     Word::Prepare,
     Word::Purge,
     Word::Release,
@@ -120,23 +118,36 @@ pub(super) fn word(text: &[u8]) -> Word {
     }
 }
 
-/// Which first and last letters a word with a meaning inside a read can have, by length: most words are
-/// settled by that.
-pub(super) fn letters_inside(dialect: Dialect) -> &'static Letters {
-    match dialect {
-        Dialect::MySql => &MYSQL_LETTERS,
-        Dialect::TSql => &TSQL_LETTERS,
+/// The meaning of a word inside a read; [`Word::Plain`] for those that have none there.
+pub(super) fn word_inside(text: &[u8], dialect: Dialect) -> Word {
+    match word(text) {
+        word if has_meaning_inside(word, dialect) => word,
+        _ => Word::Plain,
     }
 }
 
-/// The meaning of a word inside a read; [`Word::Plain`] for those that have none there.
-pub(super) fn word_inside(text: &[u8], dialect: Dialect) -> Word {
-    let word = word(text);
-    let inside = match dialect {
-        Dialect::MySql => INSIDE_MYSQL.contains(&word),
-        Dialect::TSql => !NOT_INSIDE_TSQL.contains(&word),
-    };
-    if inside { word } else { Word::Plain }
+/// Whether a word has a meaning inside a read.
+pub(super) const fn has_meaning_inside(word: Word, dialect: Dialect) -> bool {
+    match (word, dialect) {
+        (Word::Plain, _) => false,
+        (_, Dialect::MySql) => holds(INSIDE_MYSQL, word),
+        (_, Dialect::TSql) => !holds(NOT_INSIDE_TSQL, word),
+    }
+}
+
+/// Whether a word begins the main statement of a WITH.
+pub(super) const fn is_main(word: Word) -> bool {
+    matches!(
+        word,
+        Word::Delete
+            | Word::Insert
+            | Word::Merge
+            | Word::Replace
+            | Word::Select
+            | Word::Table
+            | Word::Update
+            | Word::Values
+    )
 }
 
 /// Whether a word before `(` is harmless: a built-in function without side effects whose value does not
@@ -164,7 +175,8 @@ pub(super) fn is_harmless_call(text: &[u8], dialect: Dialect) -> bool {
     }
 }
 
-const LONGEST_KEY: usize = 16;
+/// The longest word that is looked up.
+pub(super) const LONGEST_KEY: usize = 16;
 const WORD_SLOTS: usize = 512;
 const CALL_SLOTS: usize = 2048;
 
@@ -211,28 +223,6 @@ const fn calls(list: &[&str]) -> [u128; CALL_SLOTS] {
     table
 }
 
-static MYSQL_LETTERS: Letters = letters_of(Dialect::MySql);
-static TSQL_LETTERS: Letters = letters_of(Dialect::TSql);
-
-const fn letters_of(dialect: Dialect) -> Letters {
-    let mut table: Letters = [[0; 2]; LONGEST_KEY + 1];
-    let mut next = 0;
-    while next < WORDS.len() {
-        let (text, word) = WORDS[next];
-        let inside = match dialect {
-            Dialect::MySql => holds(INSIDE_MYSQL, word),
-            Dialect::TSql => !holds(NOT_INSIDE_TSQL, word),
-        };
-        if inside {
-            let bytes = text.as_bytes();
-            table[bytes.len()][0] |= letter(bytes[0]);
-            table[bytes.len()][1] |= letter(bytes[bytes.len() - 1]);
-        }
-        next += 1;
-    }
-    table
-}
-
 const fn holds(list: &[Word], word: Word) -> bool {
     let mut next = 0;
     while next < list.len() {
@@ -257,6 +247,12 @@ const fn key(text: &[u8]) -> u128 {
 
 #[inline]
 const fn half_key(text: &[u8]) -> u64 {
+    if let (Some(head), Some(tail)) = (text.first_chunk(), text.last_chunk()) {
+        let head = (u32::from_be_bytes(*head) | 0x2020_2020) as u64;
+        let tail = (u32::from_be_bytes(*tail) | 0x2020_2020) as u64;
+        // They overlap unless there are 8 bytes.
+        return head << 32 >> (8 * (8 - text.len())) & !(u32::MAX as u64) | tail;
+    }
     let mut key = 0;
     let mut at = 0;
     while at < text.len() {
@@ -291,7 +287,6 @@ mod tests {
     fn inside_a_read_only_some_words_matter() {
         for text in ["update", "UPDATE", "Insert", "into", "lock", "share"] {
             assert_ne!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");
-            assert!(MYSQL_LETTERS[text.len()][0] & letter(text.as_bytes()[0]) != 0, "{text}");
         }
         for text in ["set", "begin", "use", "for_update", "updates", "commit"] {
             assert_eq!(word_inside(text.as_bytes(), Dialect::MySql), Word::Plain, "{text}");

@@ -1,83 +1,67 @@
 //! The classes of bytes, and what is kept of tokens that are over.
 
 use crate::route::Dialect;
-use crate::route::lexer::TokenKind;
+use crate::route::lexer::{Token, TokenKind};
 
-/// What is kept of a token that is over: its kind and its end, in one word.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::route) struct Mark(u64);
-
-impl Mark {
-    pub(in crate::route) const NONE: Self = Self(TokenKind::End as u64);
-
-    #[inline]
-    pub(in crate::route) const fn new(kind: TokenKind, end: usize) -> Self {
-        Self((end as u64) << 8 | kind as u64)
-    }
-
-    pub(in crate::route) const fn is(self, kind: TokenKind) -> bool {
-        self.0 & 0xff == kind as u64
-    }
-
-    pub(in crate::route) const fn is_name(self) -> bool {
-        self.is(TokenKind::Word) || self.is(TokenKind::Quoted)
-    }
-
-    pub(in crate::route) const fn end(self) -> usize {
-        (self.0 >> 8) as usize
-    }
-}
-
-/// The two tokens before one. Commas count as [`TokenKind::Other`].
+/// The last token of a text that is being read, and what is kept of the one before it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::route) struct Trail {
     pub(in crate::route) before: Mark,
-    pub(in crate::route) last: Mark,
+    pub(in crate::route) last: Token,
+}
+
+/// The kind and the end of a token. Commas may count as [`TokenKind::Other`], numbers as
+/// [`TokenKind::Word`].
+#[derive(Clone, Copy, Debug)]
+pub(in crate::route) struct Mark {
+    pub(in crate::route) kind: TokenKind,
+    pub(in crate::route) end: usize,
 }
 
 impl Trail {
+    /// Where nobody will ask for what was before a token: that matters only before names and dots.
+    #[inline]
+    pub(in crate::route) const fn of(last: Token) -> Self {
+        Self { before: Mark { kind: TokenKind::End, end: 0 }, last }
+    }
+
     /// Moves on by one token.
     #[inline]
-    pub(in crate::route) fn push(&mut self, kind: TokenKind, end: usize) {
-        self.before = self.last;
-        self.last = Mark::new(kind, end);
+    pub(in crate::route) fn push(&mut self, token: Token) {
+        self.before = Mark { kind: self.last.kind, end: self.last.end };
+        self.last = token;
     }
 }
 
-/// Per length of a word: a bit for each first letter, and one for each last letter.
-pub(in crate::route) type Letters = [[u32; 2]; 17];
-
-/// The bit of a letter, the same in both cases.
-pub(in crate::route) const fn letter(byte: u8) -> u32 {
-    1 << (byte & 31)
+impl TokenKind {
+    pub(in crate::route) const fn is_name(self) -> bool {
+        matches!(self, Self::Quoted | Self::Word)
+    }
 }
 
-// What may go on inside a word comes first.
+// First what may go on inside a word, then what stands for itself.
 pub(in crate::route) const WORD: u8 = 0;
 pub(in crate::route) const DIGIT: u8 = 1;
 pub(in crate::route) const BLANK: u8 = 2;
+pub(in crate::route) const COMMA: u8 = 3;
+pub(in crate::route) const OTHER: u8 = 4;
 /// A byte of a character beyond ASCII.
-pub(in crate::route) const WIDE: u8 = 3;
+pub(in crate::route) const WIDE: u8 = 5;
 /// Begins a string, a comment, a variable and the like.
-pub(in crate::route) const MARK: u8 = 4;
+pub(in crate::route) const MARK: u8 = 6;
 /// As [`MARK`], but goes on with a word: `#` and `@` in T-SQL.
-pub(in crate::route) const NAME: u8 = 5;
-pub(in crate::route) const OTHER: u8 = 6;
-pub(in crate::route) const OPEN: u8 = 7;
-pub(in crate::route) const CLOSE: u8 = 8;
-pub(in crate::route) const COMMA: u8 = 9;
+pub(in crate::route) const NAME: u8 = 7;
+pub(in crate::route) const OPEN: u8 = 8;
+pub(in crate::route) const CLOSE: u8 = 9;
 pub(in crate::route) const SEMICOLON: u8 = 10;
 /// No byte: the end of the text.
 pub(in crate::route) const END: u8 = 11;
 
-/// Tokens of one character, from class [`OTHER`] on.
-pub(super) const SINGLE: [TokenKind; 5] =
-    [TokenKind::Other, TokenKind::Open, TokenKind::Close, TokenKind::Comma, TokenKind::Semicolon];
-
 pub(super) static MYSQL: [u8; 256] = classes(Dialect::MySql);
 pub(super) static TSQL: [u8; 256] = classes(Dialect::TSql);
 
-const fn classes(dialect: Dialect) -> [u8; 256] {
+/// The class of every byte.
+pub(in crate::route) const fn classes(dialect: Dialect) -> [u8; 256] {
     let mut table = [OTHER; 256];
     let mut byte = 0;
     while byte < 256 {

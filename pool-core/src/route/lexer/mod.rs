@@ -10,10 +10,10 @@ mod marks;
 use crate::route::Dialect;
 
 pub(in crate::route) use self::bytes::{
-    BLANK, CLOSE, COMMA, DIGIT, END, Letters, MARK, Mark, NAME, OPEN, OTHER, SEMICOLON, Trail,
-    WIDE, WORD, letter,
+    BLANK, CLOSE, COMMA, DIGIT, END, MARK, Mark, NAME, OPEN, OTHER, SEMICOLON, Trail, WIDE, WORD,
+    classes,
 };
-use self::bytes::{MYSQL, SINGLE, TSQL};
+use self::bytes::{MYSQL, TSQL};
 
 /// How a text is to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -195,9 +195,15 @@ impl<'s> Lexer<'s> {
                     Some(kind) => kind,
                     None => continue,
                 },
-                other => {
+                class => {
                     self.at += 1;
-                    SINGLE[other as usize - OTHER as usize]
+                    match class {
+                        OPEN => TokenKind::Open,
+                        CLOSE => TokenKind::Close,
+                        COMMA => TokenKind::Comma,
+                        SEMICOLON => TokenKind::Semicolon,
+                        _ => TokenKind::Other,
+                    }
                 }
             };
             return self.checked(Token { kind, start, end: self.at });
@@ -251,34 +257,6 @@ impl<'s> Lexer<'s> {
     /// Whether a version comment is open.
     pub(in crate::route) fn in_version(&self) -> bool {
         self.version_end.is_some()
-    }
-
-    /// The classes of bytes in this dialect.
-    pub(in crate::route) fn classes(&self) -> &'static [u8; 256] {
-        self.class
-    }
-
-    /// Where the word that ends at `last` begins.
-    pub(in crate::route) fn word_start(&self, trail: &Trail) -> usize {
-        let tsql = self.syntax.dialect == Dialect::TSql;
-        let mut at = trail.last.end();
-        while at > trail.before.end() {
-            let byte = self.bytes[at - 1];
-            let goes_on = match self.class[byte as usize] {
-                WORD | DIGIT | WIDE => true,
-                _ => tsql && matches!(byte, b'#' | b'@'),
-            };
-            if !goes_on {
-                break;
-            }
-            at -= 1;
-        }
-        at
-    }
-
-    /// Whether a word of ASCII letters that ends at `at` may go on there.
-    pub(in crate::route) fn word_goes_on(&self, at: usize) -> bool {
-        self.bytes.get(at).is_some_and(|byte| matches!(self.class[*byte as usize], WIDE | NAME))
     }
 
     /// The end of a word that goes on at `from` at the most.

@@ -2,9 +2,9 @@
 
 use crate::route::Dialect;
 use crate::route::cursor::bare;
-use crate::route::lexer::{Lexer, Mark, Token, TokenKind, Trail};
+use crate::route::lexer::{Token, TokenKind, Trail};
 use crate::route::scan::{Facts, Scanner, State};
-use crate::route::words::{Word, is_harmless_call, word, word_inside};
+use crate::route::words::{Word, is_harmless_call, is_main, word, word_inside};
 
 impl<'s> Scanner<'s> {
     /// A word that may mean something.
@@ -61,22 +61,21 @@ impl<'s> Scanner<'s> {
     #[inline]
     fn is_qualified(&self, trail: &Trail, token: Token) -> bool {
         let Trail { before, last } = *trail;
-        last.end() == token.start
-            && self.is_dot(last)
-            && before.is_name()
-            && before.end() + 1 == last.end()
+        last.end == token.start
+            && self.is_dot(last.kind, last.end)
+            && before.kind.is_name()
+            && before.end == last.start
     }
 
-    fn is_dot(&self, mark: Mark) -> bool {
-        mark.is(TokenKind::Other) && self.bytes[mark.end() - 1] == b'.'
+    fn is_dot(&self, kind: TokenKind, end: usize) -> bool {
+        kind == TokenKind::Other && self.bytes[end - 1] == b'.'
     }
 
     /// The text of the last token if it is a word, else the empty text.
     fn last_word(&self, trail: &Trail) -> &'s [u8] {
-        if trail.last.is(TokenKind::Word) {
-            &self.bytes[self.lexer.word_start(trail)..trail.last.end()]
-        } else {
-            &[]
+        match trail.last {
+            Token { kind: TokenKind::Word, start, end } => &self.bytes[start..end],
+            _ => &[],
         }
     }
 
@@ -84,7 +83,7 @@ impl<'s> Scanner<'s> {
     pub(super) fn call(&self, trail: &Trail, facts: &mut Facts) {
         let name = self.last_word(trail);
         let dialect = self.syntax.dialect();
-        if trail.last.is(TokenKind::Word) && !self.is_dot(trail.before) {
+        if trail.last.kind == TokenKind::Word && !self.is_dot(trail.before.kind, trail.before.end) {
             if is_harmless_call(name, dialect) {
                 return;
             }
@@ -100,30 +99,30 @@ impl<'s> Scanner<'s> {
 
     /// The column list of an alias: `AS name (…)` or `(…) name (…)`. No call can stand there.
     fn is_alias(&self, trail: &Trail) -> bool {
-        let before = trail.before.end();
-        trail.before.is(TokenKind::Close)
-            || trail.before.is(TokenKind::Word) && ends_with_word(&self.bytes[..before], b"as")
+        match trail.before.kind {
+            TokenKind::Close => true,
+            TokenKind::Word => ends_with_word(&self.bytes[..trail.before.end], b"as"),
+            _ => false,
+        }
     }
 
     fn is_read_function(&self, trail: &Trail) -> bool {
         if self.read_functions.is_empty() {
             return false;
         }
-        let mut lexer = Lexer::new(self.sql, self.syntax);
-        lexer.seek(trail.before.end());
-        let token = lexer.token();
-        let name = bare(lexer.text(token), token.kind);
+        let name = bare(self.lexer.text(trail.last), trail.last.kind);
         self.read_functions.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 
     /// Whether a variable is really the second half of `user@host`.
     #[cold]
     pub(super) fn is_account(&self, verb: Word, trail: &Trail, token: Token) -> bool {
-        let last = trail.last;
-        let is_name = last.is(TokenKind::Quoted)
-            || last.is(TokenKind::Text)
-            || last.is(TokenKind::Word) && word(self.last_word(trail)) == Word::Plain;
-        is_name && last.end() == token.start && names_accounts(verb)
+        let is_name = match trail.last.kind {
+            TokenKind::Quoted | TokenKind::Text => true,
+            TokenKind::Word => word(self.last_word(trail)) == Word::Plain,
+            _ => false,
+        };
+        is_name && trail.last.end == token.start && names_accounts(verb)
     }
 
     pub(super) fn temporary(&self, token: Token, facts: &mut Facts) {
@@ -169,20 +168,6 @@ fn ends_with_word(text: &[u8], word: &[u8]) -> bool {
     let is_part =
         |byte: &u8| byte.is_ascii_alphanumeric() || b"_$#@".contains(byte) || *byte > 0x7f;
     end.eq_ignore_ascii_case(word) && !rest.last().is_some_and(is_part)
-}
-
-fn is_main(word: Word) -> bool {
-    matches!(
-        word,
-        Word::Delete
-            | Word::Insert
-            | Word::Merge
-            | Word::Replace
-            | Word::Select
-            | Word::Table
-            | Word::Update
-            | Word::Values
-    )
 }
 
 /// Whether `name@host` may occur in a statement that begins like this.

@@ -2,15 +2,17 @@
 
 mod look;
 mod skim;
+mod table;
 
 use crate::route::cursor::Cursor;
 use crate::route::lexer::{
-    CLOSE, END, Letters, Lexer, Mark, OPEN, SEMICOLON, Syntax, Token, TokenKind, Trail, WORD,
+    CLOSE, END, Lexer, OPEN, SEMICOLON, Syntax, Token, TokenKind, Trail, WORD,
 };
-use crate::route::words::{Word, letters_inside, word};
+use crate::route::words::{Word, word};
 use crate::route::{Dialect, mysql};
 
-use self::skim::skim;
+use self::skim::{Skim, Stop};
+use self::table::Table;
 
 /// What was seen in a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -91,37 +93,37 @@ impl<'s> Scanner<'s> {
     }
 
     /// The next statement that is not empty.
+    #[inline]
     pub(in crate::route) fn statement(&mut self) -> Option<Statement> {
-        if self.lexer.offset() == self.bytes.len() && !self.lexer.in_version() {
-            return None;
-        }
-        if let Some(first) = self.lexer.plain_word() {
-            return Some(self.scan(first, 0));
-        }
-        let mut depth = 0_u32;
+        let (first, depth) = match self.lexer.plain_word() {
+            Some(word) => (word, 0),
+            None => self.first_token()?,
+        };
+        Some(self.scan(first, depth))
+    }
+
+    /// Whether nothing is left of the text.
+    pub(in crate::route) fn at_end(&self) -> bool {
+        self.lexer.offset() == self.bytes.len() && !self.lexer.in_version()
+    }
+
+    /// The first token of a statement that says something, and how many parentheses are before it.
+    #[cold]
+    fn first_token(&mut self) -> Option<(Token, u32)> {
+        let mut depth = 0;
         loop {
             let token = self.lexer.token();
             match token.kind {
-                TokenKind::End => {
-                    return (depth > 0).then(|| self.unknown(token, Facts::default()));
-                }
+                TokenKind::End if depth == 0 => return None,
                 TokenKind::Semicolon => depth = 0,
                 TokenKind::Open => depth += 1,
-                TokenKind::Word => return Some(self.scan(token, depth)),
-                TokenKind::Odd => return Some(self.unknown(token, Facts::ODD)),
-                _ => {
-                    let rest = self.scan(token, depth);
-                    return Some(Statement { verb: Word::Plain, ..rest });
-                }
+                _ => return Some((token, depth)),
             }
         }
     }
 
-    fn unknown(&self, token: Token, facts: Facts) -> Statement {
-        Statement { verb: Word::Plain, facts, start: token.end, is_body: false }
-    }
-
     /// The rest of a statement.
+    #[inline]
     fn scan(&mut self, first: Token, depth: u32) -> Statement {
         let verb = match first.kind {
             TokenKind::Word => word(&self.bytes[first.start..first.end]),
@@ -130,8 +132,8 @@ impl<'s> Scanner<'s> {
         let mut state = State {
             verb,
             depth,
-            facts: Facts::default(),
-            trail: Trail { before: Mark::NONE, last: Mark::new(first.kind, first.end) },
+            facts: if first.kind == TokenKind::Odd { Facts::ODD } else { Facts::default() },
+            trail: Trail::of(first),
             in_main: verb != Word::With,
         };
         if first.kind == TokenKind::Word {
@@ -151,51 +153,51 @@ impl<'s> Scanner<'s> {
         statement
     }
 
-    /// Looks at every token up to the end of the statement. Plain words, operators and blanks, which most
-    /// texts consist of, are settled here; the lexer cuts the rest.
+    /// Looks at every token up to the end of the statement. What most texts consist of is skipped; the lexer
+    /// cuts what is not easily cut.
     fn tokens(&mut self, state: &mut State) {
         if self.lexer.in_version() && self.rare(state) {
             return;
         }
         let dialect = self.syntax.dialect();
-        let mut at = self.lexer.offset();
+        let mut skim = Skim::new(self.bytes, self.lexer.offset());
         loop {
-            let letters = letters_of(state.in_main, dialect);
-            let stop = skim(self.bytes, self.lexer.classes(), letters, &mut state.trail, at);
-            at = stop.end;
-            let kind = match stop.class {
+            let table = Table::new(dialect, state.in_main);
+            let Stop { class, start, end } = skim.next(table, &mut state.trail);
+            match class {
                 WORD => {
-                    let mut end = stop.end;
-                    if self.lexer.word_goes_on(end) {
-                        end = self.lexer.word_end(end);
-                    }
-                    at = end;
+                    skim.settle(&mut state.trail, start, table);
+                    let end = self.lexer.word_end(end);
+                    let token = Token { kind: TokenKind::Word, start, end };
                     self.lexer.advance(end);
-                    self.word(Token { kind: TokenKind::Word, start: stop.start, end }, state);
-                    TokenKind::Word
+                    self.word(token, state);
+                    state.trail.push(token);
+                    skim.seek(end);
                 }
                 OPEN => {
+                    skim.settle(&mut state.trail, start, table);
                     self.open(state);
-                    TokenKind::Open
+                    state.trail = Trail::of(Token { kind: TokenKind::Open, start, end });
+                    skim.seek(end);
                 }
                 CLOSE => {
                     state.depth = state.depth.saturating_sub(1);
-                    TokenKind::Close
+                    state.trail = Trail::of(Token { kind: TokenKind::Close, start, end });
+                    skim.seek(end);
                 }
                 SEMICOLON | END => {
-                    self.lexer.advance(at);
+                    self.lexer.advance(end);
                     return;
                 }
                 _ => {
-                    self.lexer.advance(stop.start);
+                    skim.settle(&mut state.trail, start, table);
+                    self.lexer.advance(start);
                     if self.rare(state) {
                         return;
                     }
-                    at = self.lexer.offset();
-                    continue;
+                    skim.seek(self.lexer.offset());
                 }
-            };
-            state.trail.push(kind, at);
+            }
         }
     }
 
@@ -230,7 +232,7 @@ impl<'s> Scanner<'s> {
                 TokenKind::Semicolon | TokenKind::End => return true,
                 _ => {}
             }
-            state.trail.push(token.kind, token.end);
+            state.trail.push(token);
             if !self.lexer.in_version() {
                 return false;
             }
@@ -240,15 +242,9 @@ impl<'s> Scanner<'s> {
     /// `(`
     #[inline]
     fn open(&self, state: &mut State) {
-        if state.trail.last.is_name() && (state.in_main || state.depth > 0) {
+        if state.trail.last.kind.is_name() && (state.in_main || state.depth > 0) {
             self.call(&state.trail, &mut state.facts);
         }
         state.depth += 1;
     }
-}
-
-/// The words to look at: those with a meaning, or before the main statement of a WITH all.
-fn letters_of(in_main: bool, dialect: Dialect) -> &'static Letters {
-    static EVERY_WORD: Letters = [[u32::MAX; 2]; 17];
-    if in_main { letters_inside(dialect) } else { &EVERY_WORD }
 }

@@ -1,129 +1,163 @@
 //! The tight loop over what cannot matter.
 
 use crate::route::lexer::{
-    BLANK, COMMA, DIGIT, END, Letters, MARK, Mark, NAME, OTHER, TokenKind, Trail, WIDE, WORD,
-    letter,
+    BLANK, COMMA, DIGIT, END, MARK, Mark, NAME, OTHER, Token, TokenKind, Trail, WIDE, WORD,
 };
+use crate::route::scan::table::Table;
 
-/// Where [`skim`] stopped.
+/// Where [`Skim::next`] stopped.
 pub(super) struct Stop {
+    pub(super) class: u8,
     pub(super) start: usize,
     pub(super) end: usize,
-    pub(super) class: u8,
 }
 
-/// Skips blanks, plain words, whole numbers and operators, which most texts consist of. Stops at anything
-/// else: a word that may mean something, a parenthesis, the end, or what only the lexer can cut.
-#[inline(never)]
-pub(super) fn skim(
-    bytes: &[u8],
-    class: &[u8; 256],
-    letters: &Letters,
-    trail: &mut Trail,
-    from: usize,
-) -> Stop {
-    let Trail { mut before, mut last } = *trail;
-    let mut at = from;
-    let stop = loop {
-        let (start, found) = loop {
-            if at >= bytes.len() {
-                break (at, END);
-            }
+/// Skips plain words, whole numbers, short strings, single characters and blanks, which most texts consist
+/// of.
+pub(super) struct Skim<'s> {
+    bytes: &'s [u8],
+    /// Behind the last token that is in the trail. What was skipped since then can be cut from behind.
+    since: usize,
+}
+
+impl<'s> Skim<'s> {
+    /// Begins at an offset that is outside of strings and comments.
+    #[inline]
+    pub(super) const fn new(bytes: &'s [u8], from: usize) -> Self {
+        Self { bytes, since: from }
+    }
+
+    /// Goes on behind the last token of the trail, outside of strings and comments.
+    #[inline]
+    pub(super) const fn seek(&mut self, at: usize) {
+        self.since = at;
+    }
+
+    /// Finds the next thing that may matter: a word with a meaning, a parenthesis, the end, or what only the
+    /// lexer can cut. `trail` is moved on by strings only: [`Skim::settle`] adds the rest where it is wanted.
+    #[inline]
+    pub(super) fn next(&mut self, table: &Table, trail: &mut Trail) -> Stop {
+        let bytes = self.bytes;
+        let mut at = self.since;
+        loop {
             let start = at;
-            let found = class[bytes[at] as usize];
-            if found == BLANK {
-                at += 1;
-                continue;
-            }
-            if found != WORD {
-                break (start, found);
-            }
-            let (end, next) = word_end(bytes, class, at + 1);
-            at = end;
-            let length = end - start;
-            let special = length < letters.len()
-                && letters[length][0] & letter(bytes[start]) != 0
-                && letters[length][1] & letter(bytes[end - 1]) != 0;
-            if special || next == WIDE || next == NAME {
-                break (start, WORD);
-            }
-            before = last;
-            last = Mark::new(TokenKind::Word, end);
-            // Mostly there is one blank behind a word.
-            at += usize::from(next == BLANK);
-        };
-        if found == WORD || found == END {
-            break Stop { start, end: at, class: found };
-        }
-        let byte = bytes[at];
-        at += 1;
-        let kind = if found == DIGIT {
-            while at < bytes.len() && class[bytes[at] as usize] == DIGIT {
-                at += 1;
-            }
-            if at < bytes.len()
-                && (matches!(class[bytes[at] as usize], WORD | WIDE) || bytes[at] == b'.')
+            let Some(&byte) = bytes.get(start) else {
+                return Stop { class: END, start, end: start };
+            };
+            let class = table.class(byte);
+            at += 1;
+            if class == WORD {
+                at = word_end(bytes, table, at);
+                if table.may_matter(byte, at - start) && table.matters(&bytes[start..at]) {
+                    return Stop { class, start, end: at };
+                }
+            } else if matches!(class, BLANK | COMMA | OTHER) || is_operator(byte, bytes.get(at)) {
+            } else if class == DIGIT {
+                at = word_end(bytes, table, at);
+                if !is_whole_number(&bytes[start..at], bytes.get(at), table) {
+                    return Stop { class: MARK, start, end: start };
+                }
+            } else if byte == b'\''
+                && let Some(end) = short_string_end(bytes, at)
             {
-                break Stop { start, end: start, class: MARK };
+                *trail = Trail::of(Token { kind: TokenKind::Text, start, end });
+                self.since = end;
+                at = end;
+            } else {
+                return self.stop(class, start, table);
             }
-            TokenKind::Number
-        } else if found == OTHER
-            || found == COMMA
-            || found == MARK && is_operator(byte, bytes.get(at))
+        }
+    }
+
+    /// The stop for a byte that cannot be skipped. Its token may have begun as a word that was.
+    fn stop(&self, class: u8, at: usize, table: &Table) -> Stop {
+        if matches!(class, WIDE | NAME)
+            && let Some(Token { kind: TokenKind::Word, start, end }) = self.last_token(at, table)
+            && end == at
         {
-            TokenKind::Other
-        } else if byte == b'\''
-            && let Some(end) = short_string_end(bytes, at)
-        {
-            at = end;
-            TokenKind::Text
-        } else {
-            break Stop { start, end: at, class: found };
-        };
-        before = last;
-        last = Mark::new(kind, at);
-    };
-    *trail = Trail { before, last };
-    stop
+            return Stop { class: WORD, start, end };
+        }
+        Stop { class, start: at, end: at + 1 }
+    }
+
+    /// Adds the last two tokens that were skipped before `end` to the trail.
+    #[inline]
+    pub(super) fn settle(&self, trail: &mut Trail, end: usize, table: &Table) {
+        if let Some(last) = self.last_token(end, table) {
+            let Token { kind, end, .. } = trail.last;
+            trail.before = self.last_mark(last.start, table).unwrap_or(Mark { kind, end });
+            trail.last = last;
+        }
+    }
+
+    /// The last token that was skipped before `end`.
+    fn last_token(&self, end: usize, table: &Table) -> Option<Token> {
+        let Mark { kind, end } = self.last_mark(end, table)?;
+        if kind == TokenKind::Other {
+            return Some(Token { kind, start: end - 1, end });
+        }
+        let mut start = end - 1;
+        while start > self.since && table.is_word(self.bytes[start - 1]) {
+            start -= 1;
+        }
+        let is_number = table.class(self.bytes[start]) == DIGIT;
+        Some(Token { kind: if is_number { TokenKind::Number } else { kind }, start, end })
+    }
+
+    #[inline]
+    fn last_mark(&self, end: usize, table: &Table) -> Option<Mark> {
+        let mut end = end;
+        while end > self.since {
+            let kind = match table.class(self.bytes[end - 1]) {
+                BLANK => {
+                    end -= 1;
+                    continue;
+                }
+                WORD | DIGIT => TokenKind::Word,
+                _ => TokenKind::Other,
+            };
+            return Some(Mark { kind, end });
+        }
+        None
+    }
 }
 
-/// The end of a word that goes on at `from`, and the class of the byte there.
+/// The end of a word that goes on at `from`.
 #[inline]
-fn word_end(bytes: &[u8], class: &[u8; 256], from: usize) -> (usize, u8) {
+fn word_end(bytes: &[u8], table: &Table, from: usize) -> usize {
     let mut at = from;
     while let Some(&[a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
         for (step, byte) in [a, b, c, d].into_iter().enumerate() {
-            let found = class[byte as usize];
-            if found > DIGIT {
-                return (at + step, found);
+            if !table.is_word(byte) {
+                return at + step;
             }
         }
         at += 4;
     }
-    while at < bytes.len() {
-        let found = class[bytes[at] as usize];
-        if found > DIGIT {
-            return (at, found);
-        }
+    while bytes.get(at).is_some_and(|byte| table.is_word(*byte)) {
         at += 1;
     }
-    (at, END)
+    at
+}
+
+/// Whether a text of digits and letters is a number that ends before `next`.
+fn is_whole_number(text: &[u8], next: Option<&u8>, table: &Table) -> bool {
+    text.iter().all(u8::is_ascii_digit)
+        && !next.is_some_and(|byte| *byte == b'.' || table.class(*byte) == WIDE)
 }
 
 /// The end of a string that is short and plain; `from` is behind its opening quote.
 #[inline]
 fn short_string_end(bytes: &[u8], from: usize) -> Option<usize> {
     const SHORT: usize = 24;
-    let limit = bytes.len().min(from + SHORT);
-    let mut end = from;
-    while end < limit {
-        match bytes[end] {
-            b'\'' => break,
+    for end in from..from + SHORT {
+        match bytes.get(end)? {
+            b'\'' => return (bytes.get(end + 1) != Some(&b'\'')).then_some(end + 1),
             b'\\' => return None,
-            _ => end += 1,
+            _ => {}
         }
     }
-    (end < limit && bytes.get(end + 1) != Some(&b'\'')).then_some(end + 1)
+    None
 }
 
 /// Whether a character of several meanings stands for itself.
