@@ -8,11 +8,10 @@ use crate::route::scan::{Facts, Scanner, Statement};
 use crate::route::words::Word;
 use crate::route::{Change, Dialect, Effect, Kind, Needs, Pin, mysql, tsql};
 
-/// The classifier's findings about one text.
+/// The classifier's findings about one text, apart from its effect.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Class {
     pub(super) kind: Kind,
-    pub(super) effect: Effect,
     /// Whether it must not run on a host that nobody named.
     pub(super) needs_host: bool,
     /// Whether it acts on the node it runs on, so that "any replica" names no host.
@@ -23,59 +22,73 @@ pub(super) struct Class {
 
 impl Class {
     fn new(kind: Kind) -> Self {
-        let effect = Effect::default();
-        Self { kind, effect, needs_host: false, acts_on_host: false, is_set: false }
+        Self { kind, needs_host: false, acts_on_host: false, is_set: false }
     }
 }
 
-/// Classifies a text. `read_functions` are names of functions, in lower case, that are as good as built-in
-/// ones. Linear in the length of the text; does not allocate.
-pub(super) fn classify(sql: &str, syntax: Syntax, read_functions: &[Box<str>]) -> Class {
+/// Classifies a text and adds what it does to `effect`. `read_functions` are names of functions, in lower case,
+/// that are as good as built-in ones. Linear in the length of the text; does not allocate.
+pub(super) fn classify(
+    sql: &str,
+    syntax: Syntax,
+    read_functions: &[Box<str>],
+    effect: &mut Effect,
+) -> Class {
     let mut scanner = Scanner::new(sql, syntax, read_functions);
-    let Some(first) = scanner.statement() else {
+    let mut all: Option<(Class, Statement)> = None;
+    let mut quiet = true;
+    while let Some(statement) = scanner.statement() {
+        let is_plain = statement.verb == Word::Select && statement.facts == Facts::default();
+        if is_plain && all.is_none() && scanner.at_end() {
+            return Class::new(Kind::Select);
+        }
+        let needs = effect.needs;
+        let class = judge(&scanner, &statement, effect);
+        quiet &= class.kind.is_read();
+        let is_body = statement.is_body;
+        match &mut all {
+            None => all = Some((class, statement)),
+            Some((all, _)) => {
+                all.kind = Kind::MultiStatement;
+                all.needs_host |= class.needs_host;
+                all.acts_on_host |= class.acts_on_host;
+                effect.opaque = true;
+                // What it asks for was left by an earlier statement of the same text.
+                effect.needs = needs;
+            }
+        }
+        if is_body {
+            break;
+        }
+    }
+    let Some((class, first)) = all else {
         return Class::new(Kind::Empty);
     };
-    if first.verb == Word::Select && first.facts == Facts::default() && scanner.at_end() {
-        return Class::new(Kind::Select);
-    }
-    judge_all(scanner, &first)
-}
-
-/// Judges the first statement and those behind it.
-#[inline(never)]
-fn judge_all(mut scanner: Scanner<'_>, first: &Statement) -> Class {
-    let mut class = judge(&scanner, first);
-    let mut quiet = class.kind.is_read();
-    let mut is_body = first.is_body;
-    while !is_body && let Some(statement) = scanner.statement() {
-        let next = judge(&scanner, &statement);
-        quiet &= next.kind.is_read();
-        is_body = statement.is_body;
-        merge(&mut class, &next);
-    }
-    if scanner.syntax.dialect() == Dialect::TSql && !quiet {
+    if syntax.dialect() == Dialect::TSql && !quiet {
         // Conditions reach over `;`, so that effects are a matter of the whole text.
-        tsql::effects(scanner.cursor(first), &mut class.effect);
+        tsql::effects(scanner.cursor(&first), effect);
     }
     class
 }
 
-fn judge(scanner: &Scanner<'_>, statement: &Statement) -> Class {
+/// Judges one statement and adds what it does to `effect`.
+#[inline(never)]
+fn judge(scanner: &Scanner<'_>, statement: &Statement, effect: &mut Effect) -> Class {
     let facts = statement.facts;
     let mut class = Class::new(Kind::Unknown);
     class.is_set = statement.verb == Word::Set;
     if statement.is_body {
         class.kind = if statement.verb == Word::Begin { Kind::Procedural } else { Kind::Ddl };
-        class.effect.opaque = true;
+        effect.opaque = true;
         return class;
     }
     if facts.has(Facts::LAST_ID) {
-        class.effect.needs = Some(Needs::LastInsertId);
+        effect.needs = Some(Needs::LastInsertId);
     } else if facts.has(Facts::PREVIOUS) {
-        class.effect.needs = Some(Needs::Previous);
+        effect.needs = Some(Needs::Previous);
     }
     if facts.has(Facts::USER_VARIABLE) {
-        class.effect.changes.push(Change::Begin(Pin::UserVariable, 0));
+        effect.changes.push(Change::Begin(Pin::UserVariable, 0));
     }
     let is_read = matches!(statement.verb, Word::Select | Word::Table | Word::Values | Word::With);
     if is_read {
@@ -84,10 +97,10 @@ fn judge(scanner: &Scanner<'_>, statement: &Statement) -> Class {
     match scanner.syntax.dialect() {
         Dialect::MySql => {
             if !is_read {
-                mysql::judge(scanner.cursor(statement), statement, &mut class);
+                mysql::judge(scanner.cursor(statement), statement, &mut class, effect);
             }
             if facts.has(Facts::NAMED_LOCK) {
-                mysql::named_locks(scanner.cursor(statement), &mut class.effect);
+                mysql::named_locks(scanner.cursor(statement), effect);
             }
         }
         Dialect::TSql => {
@@ -102,9 +115,9 @@ fn judge(scanner: &Scanner<'_>, statement: &Statement) -> Class {
     if facts.has(Facts::ODD) {
         class.kind = Kind::Unknown;
     }
-    class.effect.opaque |=
+    effect.opaque |=
         matches!(class.kind, Kind::Unknown | Kind::Call | Kind::Procedural | Kind::MultiStatement);
-    class.effect.leaves_insert_id |= class.kind == Kind::Write;
+    effect.leaves_insert_id |= class.kind == Kind::Write;
     class
 }
 
@@ -127,19 +140,4 @@ pub(super) fn read_kind(facts: Facts) -> Kind {
         return Kind::Select;
     }
     rules.into_iter().find(|(fact, _)| facts.has(*fact)).map_or(Kind::Select, |(_, kind)| kind)
-}
-
-/// Adds another statement of the same text.
-fn merge(class: &mut Class, next: &Class) {
-    for change in next.effect.changes.iter() {
-        class.effect.changes.push(change);
-    }
-    for pin in next.effect.changes.beyond().iter() {
-        class.effect.changes.push(Change::Begin(pin, 0));
-    }
-    class.kind = Kind::MultiStatement;
-    class.effect.opaque = true;
-    class.effect.leaves_insert_id |= next.effect.leaves_insert_id;
-    class.needs_host |= next.needs_host;
-    class.acts_on_host |= next.acts_on_host;
 }

@@ -85,7 +85,7 @@ impl StatementRouter {
 
     fn decide<'s>(
         &self,
-        class: &Class,
+        class: Class,
         hint: Option<&Hint<'s>>,
         session: &SessionState,
     ) -> (Target<'s>, Why, HintFate) {
@@ -142,23 +142,22 @@ impl RoutePolicy for StatementRouter {
             Some(hint) if hint.moves_session => &sql[..hint.span.start],
             _ => sql,
         };
-        let class = classify(text, self.syntax, &self.read_functions);
-        let (target, why, fate) = self.decide(&class, hint.as_ref(), session);
-        let sent = match &hint {
-            Some(hint) if self.strips_hints => cut(sql, hint.span.clone()),
-            _ => Cow::Borrowed(sql),
-        };
-        let mut route = Route {
-            target,
-            why,
-            kind: class.kind,
-            sent,
-            effect: class.effect,
-            hint: fate,
-            max_lag: hint.and_then(|hint| hint.max_lag),
-            pin: None,
-        };
-        if matches!(target, Target::Refused(_)) {
+        let mut effect = Effect::default();
+        let class = classify(text, self.syntax, &self.read_functions, &mut effect);
+        if class.kind == Kind::Select && hint.is_none() && session.pins.is_empty() {
+            // By far the most common case: only the statement decides, and it has no effect.
+            return Route::new(Target::Replica, Kind::Select, sql);
+        }
+        let mut route = Route::new(Target::Source, class.kind, sql);
+        route.effect = effect;
+        (route.target, route.why, route.hint) = self.decide(class, hint.as_ref(), session);
+        if let Some(hint) = hint {
+            route.max_lag = hint.max_lag;
+            if self.strips_hints {
+                route.sent = cut(sql, hint.span);
+            }
+        }
+        if matches!(route.target, Target::Refused(_)) {
             route.effect = Effect::default();
         } else {
             route.pin = pin_after(session.pins, &route.effect);

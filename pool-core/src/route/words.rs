@@ -95,16 +95,15 @@ const NOT_INSIDE_TSQL: &[Word] = &[
 /// The meaning of a word anywhere.
 #[inline]
 pub(super) fn word(text: &[u8]) -> Word {
-    if let Ok(text) = <[u8; 6]>::try_from(text)
-        && text.map(|byte| byte | 0x20) == *b"select"
-    {
-        // By far the most common one.
-        return Word::Select;
-    }
+    const SELECT: u128 = key(b"select");
     if text.len() > LONGEST_KEY {
         return Word::Plain;
     }
     let key = key(text);
+    if key == SELECT {
+        // By far the most common one.
+        return Word::Select;
+    }
     let mut slot = slot(key, WORD_SLOTS);
     loop {
         let (found, word) = WORD_TABLE[slot];

@@ -23,7 +23,12 @@ pub(in crate::route) fn has_body(verb: Word, mut cursor: Cursor<'_>) -> bool {
 
 /// Fills in the kind and the effect of a statement that does not begin like a read. The cursor stands on
 /// its first word.
-pub(in crate::route) fn judge(mut cursor: Cursor<'_>, statement: &Statement, class: &mut Class) {
+pub(in crate::route) fn judge(
+    mut cursor: Cursor<'_>,
+    statement: &Statement,
+    class: &mut Class,
+    effect: &mut Effect,
+) {
     cursor.bump();
     class.kind = match statement.verb {
         Word::Delete
@@ -40,12 +45,12 @@ pub(in crate::route) fn judge(mut cursor: Cursor<'_>, statement: &Statement, cla
                     cursor.eat("exists");
                 }
                 let name = cursor.name(false).unwrap_or(0);
-                class.effect.changes.push(Change::Begin(Pin::TemporaryTable, name));
+                effect.changes.push(Change::Begin(Pin::TemporaryTable, name));
                 Kind::TemporaryTable
             }
             Object::Routine | Object::Other => Kind::Ddl,
         },
-        Word::Drop => drop_table(&mut cursor, &mut class.effect),
+        Word::Drop => drop_table(&mut cursor, effect),
         Word::Analyze
         | Word::Check
         | Word::Checksum
@@ -57,16 +62,16 @@ pub(in crate::route) fn judge(mut cursor: Cursor<'_>, statement: &Statement, cla
         | Word::Revoke
         | Word::Truncate
         | Word::Uninstall => Kind::Ddl,
-        Word::Begin => begin(&mut class.effect, Kind::Transaction),
-        Word::Start if cursor.is("transaction") => start_transaction(cursor, &mut class.effect),
-        Word::Commit | Word::Rollback => end_transaction(cursor, &mut class.effect),
+        Word::Begin => begin(effect, Kind::Transaction),
+        Word::Start if cursor.is("transaction") => start_transaction(cursor, effect),
+        Word::Commit | Word::Rollback => end_transaction(cursor, effect),
         Word::Release | Word::Savepoint => Kind::Transaction,
-        Word::Xa => xa(&cursor, &mut class.effect),
+        Word::Xa => xa(&cursor, effect),
         Word::Call => Kind::Call,
         Word::Desc | Word::Describe | Word::Explain => explain(&cursor, statement, class),
-        Word::Show => show(&mut cursor, class),
+        Word::Show => show(&mut cursor, class, effect),
         Word::Get => {
-            class.effect.needs = Some(Needs::Previous);
+            effect.needs = Some(Needs::Previous);
             Kind::SessionValue
         }
         Word::Kill | Word::Restart | Word::Shutdown => {
@@ -75,32 +80,32 @@ pub(in crate::route) fn judge(mut cursor: Cursor<'_>, statement: &Statement, cla
             Kind::NodeSpecific
         }
         Word::Lock => {
-            class.effect.changes.push(Change::Begin(Pin::TableLock, 0));
+            effect.changes.push(Change::Begin(Pin::TableLock, 0));
             Kind::Lock
         }
         Word::Unlock => {
-            class.effect.changes.push(Change::End(Pin::TableLock, None));
+            effect.changes.push(Change::End(Pin::TableLock, None));
             Kind::Lock
         }
-        Word::Flush => flush(cursor, &mut class.effect),
+        Word::Flush => flush(cursor, effect),
         Word::Prepare => {
             let name = cursor.name(true).unwrap_or(0);
-            class.effect.changes.push(Change::Begin(Pin::Prepared, name));
+            effect.changes.push(Change::Begin(Pin::Prepared, name));
             Kind::Prepare
         }
         Word::Deallocate => {
             cursor.eat("prepare");
-            close_prepared(&mut cursor, &mut class.effect)
+            close_prepared(&mut cursor, effect)
         }
         Word::Execute => {
-            class.effect.opaque = true;
-            class.effect.leaves_insert_id = true;
+            effect.opaque = true;
+            effect.leaves_insert_id = true;
             Kind::Prepare
         }
-        Word::Handler => handler(&mut cursor, &mut class.effect),
-        Word::Set => set(cursor, &mut class.effect),
+        Word::Handler => handler(&mut cursor, effect),
+        Word::Set => set(cursor, effect),
         Word::Use => {
-            class.effect.changes.push(Change::Begin(Pin::SessionSetting, 0));
+            effect.changes.push(Change::Begin(Pin::SessionSetting, 0));
             Kind::Session
         }
         Word::Binlog
@@ -284,14 +289,14 @@ fn explain(cursor: &Cursor<'_>, statement: &Statement, class: &mut Class) -> Kin
     }
 }
 
-fn show(cursor: &mut Cursor<'_>, class: &mut Class) -> Kind {
+fn show(cursor: &mut Cursor<'_>, class: &mut Class, effect: &mut Effect) -> Kind {
     let full = cursor.eat("full");
     if cursor.is("processlist") {
         class.needs_host = true;
         return Kind::NodeSpecific;
     }
     if !full && cursor.is_any(&["warnings", "errors", "count"]) {
-        class.effect.needs = Some(Needs::Previous);
+        effect.needs = Some(Needs::Previous);
         return Kind::SessionValue;
     }
     Kind::Show

@@ -126,14 +126,6 @@ impl<'s> Skim<'s> {
 #[inline]
 fn word_end(bytes: &[u8], table: &Table, from: usize) -> usize {
     let mut at = from;
-    while let Some(&[a, b, c, d]) = bytes.get(at..).and_then(|rest| rest.first_chunk()) {
-        for (step, byte) in [a, b, c, d].into_iter().enumerate() {
-            if !table.is_word(byte) {
-                return at + step;
-            }
-        }
-        at += 4;
-    }
     while bytes.get(at).is_some_and(|byte| table.is_word(*byte)) {
         at += 1;
     }
