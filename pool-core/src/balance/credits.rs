@@ -1,5 +1,6 @@
 //! The state of smooth weighted round robin: one credit a host.
 
+use std::cmp::Ordering;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::balance::Candidate;
@@ -9,8 +10,6 @@ use crate::host::HostId;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Credits {
     slots: Vec<Slot>,
-    /// Counts changes of weights or membership. A slot with an older epoch is clamped at its next pick.
-    epoch: u64,
 }
 
 /// Credits behind a lock.
@@ -33,45 +32,54 @@ pub(super) enum Bound {
     Sum,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Slot {
     credit: i64,
+    /// The weight when the host was last eligible; 0 before.
     weight: u32,
-    epoch: u64,
+    /// The same if the credit is good for it, [`DOUBTED`] if it must be cut first: weights or the membership
+    /// changed.
+    good_for: u32,
+}
+
+/// No weight.
+const DOUBTED: u32 = u32::MAX;
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { credit: 0, weight: 0, good_for: DOUBTED }
+    }
 }
 
 impl Credits {
-    /// Picks the host with the largest credit among those that `before` puts first, the first of the list if
-    /// several are equal, and books it: everyone earns its weight, the picked one pays the sum. Hosts of
+    /// Picks the host that `order` puts first, of several equals the one with the largest credit, of these the
+    /// first of the list, and books it: everyone earns its weight, the picked one pays the sum. Hosts of
     /// weight 0 are never picked.
     ///
-    /// `before` is a strict order of hosts that does not look at credits. `bound` says whether the credits
-    /// are cut to ± the sum afterwards. Hosts that are not eligible are not touched.
+    /// `order` does not look at credits. `bound` says whether the credits are cut to ± the sum afterwards.
+    /// Hosts that are not eligible are not touched.
     #[inline]
     pub(super) fn pick(
         &mut self,
         hosts: &[Candidate],
-        before: impl Fn(&Candidate, &Candidate) -> bool,
+        order: impl Fn(&Candidate, &Candidate) -> Ordering,
         bound: Bound,
     ) -> Option<HostId> {
-        if !self.knows(hosts) {
-            self.admit(hosts);
-        }
-        let (picked, credit) = choose(hosts, before, |host| self.slots[host.id.index()].credit)?;
-        let sum = sum(hosts);
-        for host in hosts {
-            let slot = &mut self.slots[host.id.index()];
-            slot.credit += i64::from(host.weight);
-            if bound == Bound::Sum {
-                slot.credit = slot.credit.min(sum);
-            }
-        }
-        let paid = credit + i64::from(picked.weight) - sum;
-        self.slots[picked.id.index()].credit = match bound {
-            Bound::None => paid,
-            // Its credit before it paid may have been beyond the bound.
-            Bound::Sum => paid.clamp(-sum, sum),
+        let sum = match self.sum_if_good(hosts) {
+            Some(sum) => sum,
+            None => self.admit(hosts),
         };
+        let most = if bound == Bound::Sum { sum } else { i64::MAX };
+        let slots = self.slots.as_mut_slice();
+        let (picked, credit) = choose(hosts, order, |host| {
+            let credit = &mut slots[host.id.index()].credit;
+            let before = *credit;
+            *credit = (before + i64::from(host.weight)).min(most);
+            before
+        })?;
+        // From the credit before the cut, which may have been beyond the bound.
+        let paid = credit + i64::from(picked.weight) - sum;
+        slots[picked.id.index()].credit = paid.clamp(-most, most);
         Some(picked.id)
     }
 
@@ -79,53 +87,65 @@ impl Credits {
     pub(super) fn peek(
         &self,
         hosts: &[Candidate],
-        before: impl Fn(&Candidate, &Candidate) -> bool,
+        order: impl Fn(&Candidate, &Candidate) -> Ordering,
     ) -> Option<HostId> {
-        // The credits after `admit`, which would begin a new epoch if a weight has changed.
+        // The credits as `admit` would leave them.
         let slot = |host: &Candidate| self.slots.get(host.id.index()).copied().unwrap_or_default();
         let is_change = hosts.iter().any(|host| slot(host).weight != host.weight);
         let sum = sum(hosts);
         let credit = |host: &Candidate| match slot(host) {
-            slot if is_change || slot.epoch != self.epoch => slot.credit.clamp(-sum, sum),
-            slot => slot.credit,
+            Slot { credit, good_for, .. } if !is_change && good_for == host.weight => credit,
+            Slot { credit, .. } => credit.clamp(-sum, sum),
         };
-        choose(hosts, before, credit).map(|(host, _)| host.id)
+        choose(hosts, order, credit).map(|(host, _)| host.id)
     }
 
-    /// Whether nothing has changed about these hosts since they were last eligible.
+    /// The sum of the weights, unless something has changed about these hosts since they were last eligible.
     #[inline]
-    fn knows(&self, hosts: &[Candidate]) -> bool {
-        hosts.iter().all(|host| {
-            let slot = self.slots.get(host.id.index());
-            slot.is_some_and(|slot| slot.weight == host.weight && slot.epoch == self.epoch)
-        })
+    fn sum_if_good(&self, hosts: &[Candidate]) -> Option<i64> {
+        let mut sum = 0;
+        for host in hosts {
+            if self.slots.get(host.id.index())?.good_for != host.weight {
+                return None;
+            }
+            sum += i64::from(host.weight);
+        }
+        Some(sum)
     }
 
-    /// Takes notice of new hosts and new weights.
+    /// Takes notice of new hosts and new weights; returns the sum of the weights.
     ///
     /// A new host starts at 0. If a weight or the membership changed since a host was last eligible, its
     /// credit is cut to ± the new sum: otherwise what it earned or owes under large weights would decide
     /// alone for a long time under small ones.
     #[cold]
-    fn admit(&mut self, hosts: &[Candidate]) {
+    fn admit(&mut self, hosts: &[Candidate]) -> i64 {
+        let mut is_change = false;
         for host in hosts {
             let index = host.id.index();
             if index >= self.slots.len() {
                 self.slots.resize(index + 1, Slot::default());
             }
-            let slot = &mut self.slots[index];
-            if slot.weight != host.weight {
-                slot.weight = host.weight;
-                self.epoch += 1;
-            }
+            is_change |= self.slots[index].weight != host.weight;
+            self.slots[index].weight = host.weight;
+        }
+        if is_change {
+            self.doubt_all();
         }
         let sum = sum(hosts);
         for host in hosts {
             let slot = &mut self.slots[host.id.index()];
-            if slot.epoch != self.epoch {
-                slot.epoch = self.epoch;
+            if slot.good_for != host.weight {
+                slot.good_for = host.weight;
                 slot.credit = slot.credit.clamp(-sum, sum);
             }
+        }
+        sum
+    }
+
+    fn doubt_all(&mut self) {
+        for slot in &mut self.slots {
+            slot.good_for = DOUBTED;
         }
     }
 
@@ -133,7 +153,7 @@ impl Credits {
     pub(super) fn forget(&mut self, id: HostId) {
         if let Some(slot) = self.slots.get_mut(id.index()) {
             *slot = Slot::default();
-            self.epoch += 1;
+            self.doubt_all();
         }
     }
 
@@ -147,23 +167,19 @@ impl Credits {
     }
 }
 
-/// The host of the largest credit among those that `before` puts first, with its credit.
+/// The host that `order` puts first, of several equals the one with the largest credit, with its credit.
 #[inline]
 fn choose(
     hosts: &[Candidate],
-    before: impl Fn(&Candidate, &Candidate) -> bool,
-    credit: impl Fn(&Candidate) -> i64,
+    order: impl Fn(&Candidate, &Candidate) -> Ordering,
+    mut credit: impl FnMut(&Candidate) -> i64,
 ) -> Option<(&Candidate, i64)> {
-    let mut best: Option<(&Candidate, i64)> = None;
-    for host in hosts.iter().filter(|host| host.weight > 0) {
-        let credit = credit(host);
-        let better = best
-            .is_none_or(|(best, most)| before(host, best) || credit > most && !before(best, host));
-        if better {
-            best = Some((host, credit));
-        }
-    }
-    best
+    let hosts = hosts.iter().filter(|host| host.weight > 0);
+    hosts.map(|host| (host, credit(host))).reduce(|best, host| match order(host.0, best.0) {
+        Ordering::Less => host,
+        Ordering::Equal if host.1 > best.1 => host,
+        _ => best,
+    })
 }
 
 fn sum(hosts: &[Candidate]) -> i64 {

@@ -1,7 +1,7 @@
 //! Least active per weight.
 
 use crate::balance::credits::{Bound, Shared};
-use crate::balance::{BalancePolicy, Eligible, is_idler};
+use crate::balance::{BalancePolicy, Eligible, by_load};
 use crate::host::HostId;
 
 /// Fewest active leases per weight (`rds-read-weights`, load balancing by active requests; section 5 of the
@@ -32,11 +32,11 @@ impl LeastActive {
 
 impl BalancePolicy for LeastActive {
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        self.credits.lock().pick(eligible.hosts(), is_idler, Bound::Sum)
+        self.credits.lock().pick(eligible.hosts(), by_load, Bound::Sum)
     }
 
     fn peek(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        self.credits.lock().peek(eligible.hosts(), is_idler)
+        self.credits.lock().peek(eligible.hosts(), by_load)
     }
 
     fn forget(&self, host: HostId) {

@@ -26,6 +26,7 @@ mod seed;
 mod tests;
 mod weighted;
 
+use std::cmp::Ordering;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -98,7 +99,8 @@ pub trait BalancePolicy: Debug + Send + Sync {
     }
 }
 
-/// Whether `a` has fewer active leases per weight than `b`: cross-multiplied, so exact.
-fn is_idler(a: &Candidate, b: &Candidate) -> bool {
-    u64::from(a.active) * u64::from(b.weight) < u64::from(b.active) * u64::from(a.weight)
+/// The order by active leases per weight: cross-multiplied, so exact.
+fn by_load(a: &Candidate, b: &Candidate) -> Ordering {
+    let load = |a: &Candidate, b: &Candidate| u64::from(a.active) * u64::from(b.weight);
+    load(a, b).cmp(&load(b, a))
 }

@@ -2,7 +2,7 @@
 
 use crate::balance::random::{at, sum};
 use crate::balance::seed::Seed;
-use crate::balance::{BalancePolicy, Candidate, Eligible, is_idler};
+use crate::balance::{BalancePolicy, Candidate, Eligible, by_load};
 use crate::host::HostId;
 
 /// Draws two different hosts by weight and takes the one with fewer active leases per weight, the one drawn
@@ -38,9 +38,13 @@ fn draw(seed: &Seed, hosts: &[Candidate]) -> Option<HostId> {
     let (one, two) = seed.pair();
     // The bias is below sum / 2³².
     let place = |drawn: u32, limit: u64| ((u128::from(drawn) * u128::from(limit)) >> 32) as u64;
-    let first = at(hosts, place(one, sum), None)?;
-    match at(hosts, place(two, sum - u64::from(first.weight)), Some(first.id)) {
-        Some(second) if is_idler(second, first) => Some(second.id),
+    let (first, start) = at(hosts, place(one, sum))?;
+    let weight = u64::from(first.weight);
+    // Without the first host the line is shorter, and what is behind it moves up.
+    let rest = place(two, sum - weight);
+    let second = at(hosts, if rest < start { rest } else { rest + weight });
+    match second {
+        Some((second, _)) if by_load(second, first).is_lt() => Some(second.id),
         _ => Some(first.id),
     }
 }

@@ -32,7 +32,7 @@ impl BalancePolicy for Random {
 }
 
 fn draw(seed: &Seed, hosts: &[Candidate]) -> Option<HostId> {
-    at(hosts, seed.below(sum(hosts)), None).map(|host| host.id)
+    at(hosts, seed.below(sum(hosts))).map(|(host, _)| host.id)
 }
 
 /// The weights of all hosts together.
@@ -40,14 +40,16 @@ pub(super) fn sum(hosts: &[Candidate]) -> u64 {
     hosts.iter().map(|host| u64::from(host.weight)).sum()
 }
 
-/// The host at a place of the line on which every host but `except` is as long as its weight.
+/// The host at a place of the line on which every host is as long as its weight, and where it begins. Without
+/// a branch for each host: a random one would be guessed wrong.
 #[inline]
-pub(super) fn at(hosts: &[Candidate], place: u64, except: Option<HostId>) -> Option<&Candidate> {
-    let mut rest = place;
-    hosts.iter().filter(|host| Some(host.id) != except).find(|host| {
-        let weight = u64::from(host.weight);
-        let hit = rest < weight;
-        rest = rest.wrapping_sub(weight);
-        hit
-    })
+pub(super) fn at(hosts: &[Candidate], place: u64) -> Option<(&Candidate, u64)> {
+    let (mut index, mut start, mut end) = (0, 0, 0);
+    for host in hosts {
+        end += u64::from(host.weight);
+        let is_before = end <= place;
+        index += usize::from(is_before);
+        start = if is_before { end } else { start };
+    }
+    hosts.get(index).map(|host| (host, start))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// SplitMix64: a counter and a mixing function, so drawing is one atomic addition.
+/// WyRand: a counter and a mixing function, so drawing is one atomic addition.
 #[derive(Debug)]
 pub(super) struct Seed(AtomicU64);
 
@@ -30,10 +30,10 @@ impl Seed {
 
     #[inline]
     fn draw(&self) -> u64 {
-        const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-        let mut z = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        const STEP: u64 = 0x2d35_8dcc_aa6c_78a5;
+        const MASK: u64 = 0x8bb8_4b93_962e_acc9;
+        let count = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
+        let product = u128::from(count) * u128::from(count ^ MASK);
+        product as u64 ^ (product >> 64) as u64
     }
 }

@@ -1,5 +1,7 @@
 //! Smooth weighted round robin.
 
+use std::cmp::Ordering;
+
 use crate::balance::credits::{Bound, Shared};
 use crate::balance::{BalancePolicy, Candidate, Eligible};
 use crate::host::HostId;
@@ -45,6 +47,6 @@ impl BalancePolicy for Weighted {
 }
 
 /// The order of the hosts apart from their credits: there is none.
-fn all_equal(_: &Candidate, _: &Candidate) -> bool {
-    false
+fn all_equal(_: &Candidate, _: &Candidate) -> Ordering {
+    Ordering::Equal
 }
