@@ -1,13 +1,15 @@
 //! What routing and balancing cost: each call is timed in short runs, so that a run which was interrupted
-//! by other work on the machine stands out, and the median run counts.
+//! by other work on the machine stands out, and the median run counts. What has a limit must not allocate
+//! either.
 //!
 //! Run it with `cargo bench -p pool-tests --bench routing`. The limits are those of the design; the program
-//! fails if a median is beyond its limit and `POOL_BENCH_STRICT` is set.
+//! fails if a median is beyond its limit, or something allocates, and `POOL_BENCH_STRICT` is set.
 
 use std::hint::black_box;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use allocation_counter::measure;
 use pool_core::balance::{
     BalancePolicy, Candidate, Eligible, LeastActive, LeastLatency, PowerOfTwoChoices, Random,
     RoundRobin, Weighted,
@@ -52,8 +54,16 @@ impl Report {
                 format!("   limit {limit:?}: BEYOND")
             }
         };
-        println!("{what:<44} {median:>12.1} ns   best {best:>12.1} ns{verdict}");
+        let allocations = if limit.is_some() { self.allocations(&mut call) } else { String::new() };
+        println!("{what:<44} {median:>12.1} ns   best {best:>12.1} ns{verdict}{allocations}");
         times[runs / 2] / calls
+    }
+
+    /// How often one more `call` allocates.
+    fn allocations(&mut self, call: &mut impl FnMut()) -> String {
+        let count = measure(call).count_total;
+        self.is_within &= count == 0;
+        format!(", {count} allocations")
     }
 }
 
@@ -73,7 +83,7 @@ fn routes(report: &mut Report) {
     assert_eq!(SELECT.len(), 100);
     let session = SessionState::new();
     let hinted = format!("/*FORCE_MASTER*/ {SELECT}");
-    let limit = Some(Duration::from_nanos(150));
+    let limit = Duration::from_nanos(150);
     for (name, dialect) in [("mysql", Dialect::MySql), ("mssql", Dialect::TSql)] {
         let router = StatementRouter::new(dialect);
         let mut time = |what: &str, sql: &str, limit| {
@@ -81,7 +91,7 @@ fn routes(report: &mut Report) {
                 black_box(router.route(black_box(sql), &session));
             });
         };
-        time("SELECT of 100 bytes", SELECT, limit.filter(|_| dialect == Dialect::MySql));
+        time("SELECT of 100 bytes", SELECT, Some(limit));
         time("the same with a hint", &hinted, None);
         time("SELECT 1", "SELECT 1", None);
         time("short UPDATE", "UPDATE customers SET name = 'x' WHERE id = 5", None);

@@ -1,43 +1,6 @@
-//! The classes of bytes, and what is kept of tokens that are over.
+//! The classes of bytes.
 
 use crate::route::Dialect;
-use crate::route::lexer::{Token, TokenKind};
-
-/// The last token of a text that is being read, and what is kept of the one before it.
-#[derive(Clone, Copy, Debug)]
-pub(in crate::route) struct Trail {
-    pub(in crate::route) before: Mark,
-    pub(in crate::route) last: Token,
-}
-
-/// The kind and the end of a token. Commas may count as [`TokenKind::Other`], numbers as
-/// [`TokenKind::Word`].
-#[derive(Clone, Copy, Debug)]
-pub(in crate::route) struct Mark {
-    pub(in crate::route) kind: TokenKind,
-    pub(in crate::route) end: usize,
-}
-
-impl Trail {
-    /// Where nobody will ask for what was before a token: that matters only before names and dots.
-    #[inline]
-    pub(in crate::route) const fn of(last: Token) -> Self {
-        Self { before: Mark { kind: TokenKind::End, end: 0 }, last }
-    }
-
-    /// Moves on by one token.
-    #[inline]
-    pub(in crate::route) fn push(&mut self, token: Token) {
-        self.before = Mark { kind: self.last.kind, end: self.last.end };
-        self.last = token;
-    }
-}
-
-impl TokenKind {
-    pub(in crate::route) const fn is_name(self) -> bool {
-        matches!(self, Self::Quoted | Self::Word)
-    }
-}
 
 // First what may go on inside a word, then what stands for itself.
 pub(in crate::route) const WORD: u8 = 0;

@@ -10,8 +10,7 @@ mod marks;
 use crate::route::Dialect;
 
 pub(in crate::route) use self::bytes::{
-    BLANK, CLOSE, COMMA, DIGIT, END, MARK, Mark, NAME, OPEN, OTHER, SEMICOLON, Trail, WIDE, WORD,
-    classes,
+    BLANK, CLOSE, COMMA, DIGIT, END, MARK, NAME, OPEN, OTHER, SEMICOLON, WIDE, WORD, classes,
 };
 use self::bytes::{MYSQL, TSQL};
 

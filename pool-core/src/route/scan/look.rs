@@ -2,7 +2,8 @@
 
 use crate::route::Dialect;
 use crate::route::cursor::bare;
-use crate::route::lexer::{Token, TokenKind, Trail};
+use crate::route::lexer::{Token, TokenKind};
+use crate::route::scan::trail::Trail;
 use crate::route::scan::{Facts, Scanner, State};
 use crate::route::words::{Word, is_harmless_call, is_main, word, word_inside};
 

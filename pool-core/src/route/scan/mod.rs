@@ -3,16 +3,16 @@
 mod look;
 mod skim;
 mod table;
+mod trail;
 
 use crate::route::cursor::Cursor;
-use crate::route::lexer::{
-    CLOSE, END, Lexer, OPEN, SEMICOLON, Syntax, Token, TokenKind, Trail, WORD,
-};
+use crate::route::lexer::{CLOSE, END, Lexer, OPEN, SEMICOLON, Syntax, Token, TokenKind, WORD};
 use crate::route::words::{Word, word};
 use crate::route::{Dialect, mysql};
 
 use self::skim::{Skim, Stop};
 use self::table::Table;
+use self::trail::Trail;
 
 /// What was seen in a statement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

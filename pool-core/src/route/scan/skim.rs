@@ -1,9 +1,10 @@
 //! The tight loop over what cannot matter.
 
 use crate::route::lexer::{
-    BLANK, COMMA, DIGIT, END, MARK, Mark, NAME, OTHER, Token, TokenKind, Trail, WIDE, WORD,
+    BLANK, COMMA, DIGIT, END, MARK, NAME, OTHER, Token, TokenKind, WIDE, WORD,
 };
 use crate::route::scan::table::Table;
+use crate::route::scan::trail::{Mark, Trail};
 
 /// Where [`Skim::next`] stopped.
 pub(super) struct Stop {
@@ -52,6 +53,7 @@ impl<'s> Skim<'s> {
                     return Stop { class, start, end: at };
                 }
             } else if matches!(class, BLANK | COMMA | OTHER) || is_operator(byte, bytes.get(at)) {
+                continue;
             } else if class == DIGIT {
                 at = word_end(bytes, table, at);
                 if !is_whole_number(&bytes[start..at], bytes.get(at), table) {
@@ -104,6 +106,7 @@ impl<'s> Skim<'s> {
         Some(Token { kind: if is_number { TokenKind::Number } else { kind }, start, end })
     }
 
+    /// The same without its beginning.
     #[inline]
     fn last_mark(&self, end: usize, table: &Table) -> Option<Mark> {
         let mut end = end;
