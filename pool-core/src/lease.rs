@@ -69,6 +69,11 @@ impl<D: Driver> Lease<D> {
         self.home.health.role() == crate::host::Role::Source
     }
 
+    /// Whether the connection's host is known to be a replica now.
+    pub(crate) fn is_replica(&self) -> bool {
+        self.home.health.role() == crate::host::Role::Replica
+    }
+
     /// How long ago the connection was opened.
     #[must_use]
     pub fn age(&self) -> Duration {

@@ -9,6 +9,7 @@
 
 mod beside;
 mod error;
+mod main;
 mod open;
 mod routed;
 mod routing;
@@ -85,6 +86,9 @@ pub struct Session<D: SessionDriver> {
 
 impl<D: SessionDriver> Pool<D> {
     /// Opens a logical connection with the failover policy of the pool. It connects on first use.
+    ///
+    /// On a read-only endpoint there is no main connection: routed reads and read-only transactions are
+    /// served by replicas, everything else fails with [`Failure::NotWritable`].
     #[must_use]
     pub fn session(&self, options: SessionOptions) -> Session<D> {
         let cluster = self.cluster();
@@ -104,11 +108,11 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// [`Failure::FailoverFailed`] when no host could be reached.
     pub async fn connect(&mut self) -> Result<(), SessionError<D::Error>> {
-        self.drive(Call::Connect).await
+        self.drive_main(Call::Connect).await
     }
 
     /// Runs one statement (or anything else that takes the connection) on the main connection, without
-    /// routing it.
+    /// routing it. It may do anything, so it counts as a write.
     ///
     /// `kind` says whether it may end the transaction by itself.
     ///
@@ -116,6 +120,24 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// [`Failure::Statement`] if only the statement failed; otherwise what became of the session.
     pub async fn execute<T, F>(
+        &mut self,
+        kind: Statement,
+        work: F,
+    ) -> Result<T, SessionError<D::Error>>
+    where
+        T: Send,
+        F: for<'c> FnOnce(&'c mut D::Conn) -> Work<'c, T, D::Error> + Send,
+    {
+        self.send_main(None);
+        if let Some(routing) = &mut self.routing {
+            routing.wrote = true;
+        }
+        let result = self.run_main(kind, work).await;
+        self.after_main(None, result.is_ok()).await;
+        result
+    }
+
+    async fn run_main<T, F>(
         &mut self,
         kind: Statement,
         work: F,
@@ -279,12 +301,16 @@ impl<D: SessionDriver> Session<D> {
         if cluster.closed.load(Relaxed) {
             return Err(self.refuse(Failure::Closed));
         }
+        if !cluster.rules.mode.serves_writes() {
+            return Err(self.refuse(Failure::NotWritable));
+        }
         let members = cluster.hosts.load();
         if !Arc::ptr_eq(&members, &self.hosts) {
             self.hosts = Arc::clone(&members);
             self.logical.set_hosts(in_order(&members));
         }
         drop(members);
+        self.notice_given_up();
         let command = self.logical.call(self.now(), call);
         self.drop_lost();
         Ok(command)
@@ -362,6 +388,7 @@ impl<D: SessionDriver> Session<D> {
     /// Gives the physical connection back. What the session changed on it would surprise the next user,
     /// and not all of it shows at a look: then it is closed.
     fn let_go(&mut self) {
+        self.notice_given_up();
         let logical = &self.logical;
         let as_new = logical.autocommit()
             && logical.mode() == Some(AccessMode::ReadWrite)
@@ -399,6 +426,9 @@ impl<D: SessionDriver> Drop for Session<D> {
         let now = self.now();
         self.logical.abandon(now);
         self.let_go();
+        if let Some(routing) = &mut self.routing {
+            routing.leave();
+        }
     }
 }
 

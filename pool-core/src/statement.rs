@@ -16,7 +16,7 @@ use crate::read::ReadWish;
 use crate::route::{Route, SessionState, Target};
 use crate::slots::store::HostSlots;
 
-pub(crate) use self::caller::Caller;
+pub(crate) use self::caller::{Caller, Has};
 pub use self::caller::{Consistency, TokenDriver, Work};
 pub use self::error::StatementError;
 pub use self::explain::Explanation;
@@ -71,7 +71,7 @@ impl<D: Driver> Pool<D> {
     }
 
     /// The host that a hint names, if hints may name it.
-    fn hinted(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
+    pub(crate) fn hinted(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
         let Some(slots) = self.cluster().host_named(name) else {
             return Err(self.route_refused(format!("no host is named {name:?}")));
         };

@@ -112,7 +112,13 @@ impl Session {
     /// See [`Failure`].
     pub async fn query_drop(&mut self, sql: &str) -> Result<(), Failed> {
         let inner = &mut self.inner;
-        match text::read(sql) {
+        let text = match text::read(sql) {
+            Text::Statement(kind) => Text::Statement(kind),
+            // It is for the router to say what becomes of a hint.
+            _ if inner.is_hinted(sql) => Text::Statement(kind(sql)),
+            text => text,
+        };
+        match text {
             Text::Autocommit(on) => inner.set_autocommit(on).await,
             Text::Begin => inner.begin().await,
             Text::Commit => inner.commit().await,

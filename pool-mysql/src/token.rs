@@ -68,6 +68,8 @@ impl Token {
         } else {
             "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)"
         };
+        // MySQL takes no time for any time.
+        let limit = limit.max(Duration::from_millis(1));
         // 0: reached. 1 (MySQL) and -1 (MariaDB): not within the time. NULL: nothing to wait for it.
         let waited: Option<Option<i64>> =
             conn.exec_first(sql, (&self.0, limit.as_secs_f64())).await?;

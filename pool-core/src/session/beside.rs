@@ -1,7 +1,7 @@
 //! Work on a connection beside the main one that the session holds.
 
 use crate::driver::Liveness;
-use crate::failover::{Call, Failure, Job, Ran};
+use crate::failover::{Call, Failure, Job, Ran, Statement};
 use crate::lease::Lease;
 use crate::route::{Answer, Effect, Pin, Route, ServerFlags};
 use crate::session::{Last, Session, SessionDriver, SessionError, Work};
@@ -11,40 +11,47 @@ impl<D: SessionDriver> Session<D> {
     pub(super) async fn run_beside<T, W>(
         &mut self,
         route: &Route<'_>,
+        kind: Statement,
         work: W,
     ) -> Result<T, SessionError<D::Error>>
     where
         T: Send,
         W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
     {
-        let pool = self.pool.clone();
-        let taken = self.routing.as_mut().and_then(|routing| {
-            let lease = routing.beside.take()?;
-            routing.sent_beside(route);
-            Some(lease)
-        });
+        let Some(routing) = &mut self.routing else { return Err(self.gone()) };
+        let Some(lease) = routing.beside.take() else { return Err(self.gone()) };
+        let was_free = routing.pins.pins().is_empty();
+        let had_written = routing.wrote_beside;
+        routing.sent_beside(route);
+        routing.wrote_beside |= route.kind.may_write() && !lease.is_replica();
         // Cancellation safety: the lease is here while the statement runs; dropped with it, it is tidied or
         // closed, and what binds the session to it stays noted.
-        let Some(mut lease) = taken else { return Err(self.gone()) };
-        let value = match work(&mut lease, route.sent.to_string()).await {
-            Ok(value) => value,
-            Err(error) => {
-                let lost =
-                    if route.kind.is_read() { Failure::ReadLost } else { Failure::OutcomeUnknown };
-                return Err(self.broke_beside(lease, &route.effect, error, lost));
+        let mut out = Out::new(lease, routing.leaves_traces());
+        match work(out.lease(), route.sent.to_string()).await {
+            Ok(value) => {
+                let lease = out.back();
+                let answer = match was_free && route.kind.is_read() {
+                    // A plain read binds nothing, whatever the settings of its connection.
+                    true => Answer::Ok(None),
+                    false => self.answer_of(&lease),
+                };
+                self.keep_beside(lease, &route.effect, answer).await;
+                Ok(value)
             }
-        };
-        let answer = self.answer_of(&lease);
-        if let Some(routing) = &mut self.routing {
-            let wrote = route.kind.may_write() && lease.is_writable();
-            if wrote && !routing.caller.wrote(&pool, &mut lease).await {
-                lease.discard();
-                routing.leave();
-            } else {
-                routing.ran_beside(lease, &route.effect, answer);
+            Err(error) => {
+                let lost = match (route.kind.is_read(), was_free) {
+                    (true, true) => Failure::ReadLost,
+                    (true, false) => Failure::Switched,
+                    (false, _) => Failure::OutcomeUnknown,
+                };
+                let commits = kind == Statement::EndsTransaction;
+                let failed = self.broke_beside(out.back(), &route.effect, error, lost, commits);
+                if let (Failure::NotWritable, Some(routing)) = (failed.failure, &mut self.routing) {
+                    routing.wrote_beside = had_written;
+                }
+                Err(failed)
             }
         }
-        Ok(value)
     }
 
     /// A call of the session while it is held beside the main connection.
@@ -56,21 +63,29 @@ impl<D: SessionDriver> Session<D> {
             _ => return Err(self.refuse(Failure::HeldBeside)),
         };
         let pool = self.pool.clone();
-        let taken = self.routing.as_mut().and_then(|routing| routing.beside.take());
-        let Some(mut lease) = taken else { return Err(self.gone()) };
+        let Some(routing) = &mut self.routing else { return Err(self.gone()) };
+        let Some(lease) = routing.beside.take() else { return Err(self.gone()) };
+        let mut out = Out::new(lease, routing.leaves_traces());
         let driver = &pool.cluster().driver;
-        match driver.perform(&mut lease, &job).await {
+        match driver.perform(out.lease(), &job).await {
             Ok(()) => {
+                let lease = out.back();
                 let autocommit = driver.autocommit(&lease).unwrap_or(true);
                 let answer = Answer::Ok(Some(ServerFlags { transaction, autocommit }));
-                if let Some(routing) = &mut self.routing {
-                    routing.ran_beside(lease, &Effect::default(), answer);
-                }
+                self.keep_beside(lease, &Effect::default(), answer).await;
                 Ok(())
             }
             Err(error) => {
-                // Nothing can have been written there without being refused.
-                Err(self.broke_beside(lease, &Effect::default(), error, Failure::ReadLost))
+                let (effect, commits) = (Effect::default(), call != Call::Rollback);
+                let failed =
+                    self.broke_beside(out.back(), &effect, error, Failure::Switched, commits);
+                if let (Failure::OutcomeUnknown, Some(routing)) =
+                    (failed.failure, &mut self.routing)
+                {
+                    // That error says it all: there is nothing left to roll back.
+                    routing.leave();
+                }
+                Err(failed)
             }
         }
     }
@@ -101,8 +116,24 @@ impl<D: SessionDriver> Session<D> {
         }
     }
 
+    /// Keeps the connection beside after a success, and asks it for its position if it wrote.
+    pub(super) async fn keep_beside(&mut self, lease: Lease<D>, effect: &Effect, answer: Answer) {
+        let Some(routing) = &mut self.routing else { return };
+        routing.ran_beside(effect, answer);
+        let mut out = Out::new(lease, routing.leaves_traces());
+        if routing.wrote_beside && !routing.pins.pins().contains(Pin::Transaction) {
+            let usable = routing.caller.wrote(&self.pool, out.lease()).await;
+            routing.wrote_beside = false;
+            if !usable {
+                // Without a connection, what it was bound by is told to be gone.
+                return out.back().discard();
+            }
+        }
+        routing.beside = Some(out.back());
+    }
+
     /// What the connection says about its session after a success.
-    pub(super) fn answer_of(&self, lease: &Lease<D>) -> Answer {
+    fn answer_of(&self, lease: &Lease<D>) -> Answer {
         let driver = &self.pool.cluster().driver;
         let flags = match (driver.in_transaction(lease), driver.autocommit(lease)) {
             (Some(transaction), Some(autocommit)) => Some(ServerFlags { transaction, autocommit }),
@@ -111,38 +142,77 @@ impl<D: SessionDriver> Session<D> {
         Answer::Ok(flags)
     }
 
-    /// An error on the connection beside: it is kept if it is still good.
+    /// An error on the connection beside: it is kept if it is still good. `lost` is what it is if the link
+    /// broke outside a transaction; `commits` says whether what failed may have ended one.
     fn broke_beside(
         &mut self,
         mut lease: Lease<D>,
         effect: &Effect,
         error: D::Error,
         lost: Failure,
+        commits: bool,
     ) -> SessionError<D::Error> {
         let host = lease.host().shared_name();
         let driver = &self.pool.cluster().driver;
-        let failure = match Ran::failed(driver.judge(&lease, &error), true) {
-            Ran::Lost { .. } => lost,
-            _ if driver.peek(&mut lease) == Liveness::Dead => lost,
+        let ran = Ran::failed(driver.judge(&lease, &error), true);
+        let is_gone = matches!(ran, Ran::Lost { .. }) || driver.peek(&mut lease) == Liveness::Dead;
+        let failure = match ran {
             Ran::NotWritable => Failure::NotWritable,
+            _ if is_gone => lost,
             _ => Failure::Statement,
         };
         let failure = match &mut self.routing {
-            Some(routing) if failure != lost => {
-                routing.ran_beside(lease, effect, Answer::Failed);
+            Some(routing) if !is_gone => {
+                routing.ran_beside(effect, Answer::Failed);
+                routing.beside = Some(lease);
                 failure
             }
             Some(routing) => {
                 lease.discard();
-                if routing.pins.pins().contains(Pin::Transaction) {
-                    Failure::TransactionLost
-                } else {
-                    routing.leave();
-                    failure
+                match (routing.pins.pins().contains(Pin::Transaction), failure) {
+                    (true, Failure::NotWritable) => Failure::TransactionLost,
+                    (true, _) if commits && routing.wrote_beside => Failure::OutcomeUnknown,
+                    (true, _) => Failure::TransactionLost,
+                    // It did not run; what went with the connection is told by the next one.
+                    (false, Failure::NotWritable) => failure,
+                    (false, _) => {
+                        routing.leave();
+                        failure
+                    }
                 }
             }
             None => failure,
         };
         self.failed(failure, Some(Last { host: Some(host), error }))
+    }
+}
+
+/// The connection beside while something runs on it. If that is given up, one that is bound is closed: what
+/// binds it would surprise its next user.
+struct Out<D: SessionDriver> {
+    /// Empty only once it is back.
+    lease: Option<Lease<D>>,
+    bound: bool,
+}
+
+impl<D: SessionDriver> Out<D> {
+    fn new(lease: Lease<D>, bound: bool) -> Self {
+        Self { lease: Some(lease), bound }
+    }
+
+    fn lease(&mut self) -> &mut Lease<D> {
+        self.lease.as_mut().expect("out until it is back")
+    }
+
+    fn back(mut self) -> Lease<D> {
+        self.lease.take().expect("out until it is back")
+    }
+}
+
+impl<D: SessionDriver> Drop for Out<D> {
+    fn drop(&mut self) {
+        if let (Some(lease), true) = (self.lease.take(), self.bound) {
+            lease.discard();
+        }
     }
 }

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::failover::{Call, Failure, Ran, Statement};
+use crate::failover::{Call, Failure, Job, Ran, Statement};
 use crate::host::Host;
 use crate::lease::Lease;
-use crate::route::{Pin, Pins, Route, ServerFlags, SessionState, Target};
+use crate::route::{Answer, HintFate, Pin, Pins, Route, SessionState, Target};
 use crate::session::routing::Way;
 use crate::session::{Last, Session, SessionDriver, SessionError, Work};
-use crate::statement::{Consistency, Explanation, StatementError};
+use crate::statement::{Consistency, Explanation, Has, StatementError};
 
 /// Routing. Without [`SessionOptions::route_statements`](crate::failover::SessionOptions::route_statements) these
 /// settings have no effect, and every statement runs on the main connection.
@@ -62,6 +62,13 @@ impl<D: SessionDriver> Session<D> {
         beside.map(Lease::host).or_else(|| self.host())
     }
 
+    /// Whether a hint stands in `sql`, so that it has to be routed.
+    #[must_use]
+    pub fn is_hinted(&self, sql: &str) -> bool {
+        let route = || self.pool.router().route(sql, &SessionState::new());
+        self.routing.is_some() && route().hint != HintFate::None
+    }
+
     /// Explains where `sql` would run in this session now. Changes nothing.
     #[must_use]
     pub fn explain(&self, sql: &str) -> Explanation {
@@ -89,7 +96,8 @@ impl<D: SessionDriver> Session<D> {
     ///
     /// The connection of a read is kept until the next statement of the session, which may ask it for row
     /// counts or warnings. A session with a database or an isolation level of its own, or without
-    /// autocommit, stays on its main connection.
+    /// autocommit, stays on its main connection. A read that has to see the session's own writes is served by
+    /// the source even if the main connection has moved to a replica, while a source is known.
     ///
     /// Cancellation safety: as the session; a read that is dropped costs its connection at most.
     ///
@@ -108,37 +116,39 @@ impl<D: SessionDriver> Session<D> {
         T: Send,
         W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
     {
-        let pool = self.pool.clone();
-        let Some(routing) = &self.routing else {
+        let (pool, state) = (self.pool.clone(), self.seen_by_router());
+        let Some(routing) = &mut self.routing else {
             let text = sql.to_owned();
             return self.execute(kind, move |conn| work(conn, text)).await;
         };
-        let mut route = pool.router().route(sql, &self.seen_by_router());
+        let mut route = pool.router().route(sql, &state);
         pool.route_counts().count(&route);
         if let Target::Refused(refusal) = route.target {
             return Err(self.refuse(Failure::Refused(refusal)));
+        }
+        if route.target != Target::Held && !routing.pins.pins().is_empty() {
+            // It moves the session (`USE name@replica`): what bound it stays behind.
+            routing.leave();
         }
         let way = if self.logical.is_closed() { Way::Main } else { routing.way(&route) };
         match way {
             Way::Beside => {
                 route.target = Target::Held;
-                return self.run_beside(&route, work).await;
+                return self.run_beside(&route, kind, work).await;
             }
             Way::Gone => return Err(self.gone()),
             Way::Main => {}
             Way::Other => {
-                if let Some(value) = self.run_elsewhere(&route, &work).await? {
+                if let Some(value) = self.run_elsewhere(&route, kind, &work).await? {
                     return Ok(value);
                 }
                 // The source is to serve it, which is here.
                 route.target = Target::Source;
             }
         }
-        if let Some(routing) = &mut self.routing {
-            routing.sent_main(Some(&route));
-        }
+        self.send_main(Some(&route));
         let text = route.sent.to_string();
-        let result = self.execute(kind, move |conn| work(conn, text)).await;
+        let result = self.run_main(kind, move |conn| work(conn, text)).await;
         self.after_main(Some(&route), result.is_ok()).await;
         result
     }
@@ -146,20 +156,16 @@ impl<D: SessionDriver> Session<D> {
     /// A call other than a statement: where the session is bound.
     pub(super) async fn call(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
         match self.routing.as_mut().map(|routing| routing.held()) {
-            Some(Way::Beside) => return self.call_beside(call).await,
+            Some(Way::Beside) if call != Call::Begin => return self.call_beside(call).await,
+            Some(Way::Beside) => match &mut self.routing {
+                // It ends the transaction there, and the next one may write.
+                Some(routing) if routing.only_read() => routing.leave(),
+                _ => return self.call_beside(call).await,
+            },
             Some(Way::Gone) => return self.acknowledge(&call),
             _ => {}
         }
-        if let Some(routing) = &mut self.routing {
-            routing.sent_main(None);
-        }
-        let rolls_back = call == Call::Rollback;
-        let result = self.drive(call).await;
-        if let (Some(routing), true, true) = (&mut self.routing, rolls_back, result.is_ok()) {
-            routing.wrote = false;
-        }
-        self.after_main(None, result.is_ok()).await;
-        result
+        self.drive_main(call).await
     }
 
     /// The session as the router must see it: what statements bound, and what is set by methods.
@@ -181,37 +187,11 @@ impl<D: SessionDriver> Session<D> {
         state
     }
 
-    /// Notes what the main connection did, and asks it for its position after a write.
-    async fn after_main(&mut self, route: Option<&Route<'_>>, succeeded: bool) {
-        let Some(routing) = &mut self.routing else { return };
-        let driver = &self.pool.cluster().driver;
-        let logical = &self.logical;
-        let lease = self.lease.as_mut().filter(|_| logical.host().is_some());
-        let generation = if lease.is_some() { logical.generation() } else { 0 };
-        let autocommit = lease.as_deref().and_then(|conn| driver.autocommit(conn));
-        let flags = ServerFlags {
-            transaction: logical.in_transaction(),
-            autocommit: autocommit.unwrap_or_else(|| logical.autocommit()),
-        };
-        routing.ran_main(route, generation, succeeded.then_some(flags));
-        let Some(lease) = lease else { return };
-        if !routing.wrote || logical.in_transaction() {
-            return;
-        }
-        routing.wrote = false;
-        if !routing.caller.wrote(&self.pool, lease).await {
-            // No answer: the connection is lost, as if its statement had been given up.
-            let now = self.now();
-            let _ = self.logical.call(now, Call::Execute(Statement::Plain));
-            self.logical.abandon(now);
-            self.drop_lost();
-        }
-    }
-
     /// Runs a statement on a connection that is not the main one; `None` if the source has to serve it.
     async fn run_elsewhere<T, W>(
         &mut self,
         route: &Route<'_>,
+        kind: Statement,
         work: &W,
     ) -> Result<Option<T>, SessionError<D::Error>>
     where
@@ -219,31 +199,48 @@ impl<D: SessionDriver> Session<D> {
         W: for<'c> Fn(&'c mut D::Conn, String) -> Work<'c, T, D::Error> + Send + Sync,
     {
         let pool = self.pool.clone();
-        let main = self.host().map(Host::shared_name);
+        let main = self.logical.host();
         let Some(routing) = &mut self.routing else { return Ok(None) };
         // Given back first: one session never holds two connections beside its own.
         routing.let_go();
+        if routing.wrote {
+            // It was given up half-way.
+            routing.give_up_write();
+        }
+        let has = Has::Main(main);
         let lease = match route.target {
-            Target::Host(name) if main.as_deref() == Some(name) => return Ok(None),
-            Target::Host(_) => pool.lease_for(route).await.map(Some),
-            _ => routing.caller.lease(&pool, route, &[], true).await,
+            Target::Host(name) => match pool.hinted(name) {
+                Ok(slots) if Some(slots.id()) == main => Ok(None),
+                Ok(_) => pool.lease_for(route).await.map(Some),
+                Err(error) => Err(error),
+            },
+            _ => match routing.caller.lease(&pool, route, &[], has).await {
+                Ok(None) if routing.caller.minds(route) => pool.source_beside(main).await,
+                lease => lease,
+            },
         };
-        let lease = match lease {
+        let mut lease = match lease {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ok(None),
             Err(error) => return Err(self.unserved(error)),
         };
+        let driver = &pool.cluster().driver;
+        if driver.autocommit(&lease) == Some(false)
+            // A session without it is bound to its main connection.
+            && let Err(error) = driver.perform(&mut lease, &Job::SetAutocommit(true)).await
+        {
+            let host = lease.host().shared_name();
+            return Err(self.failed_beside(host, error, Failure::ReadLost));
+        }
         if !route.is_retry_safe() {
             routing.beside = Some(lease);
-            return self.run_beside(route, work).await.map(Some);
+            return self.run_beside(route, kind, work).await.map(Some);
         }
         routing.sent_beside(route);
-        match routing.caller.read(&pool, route, true, lease, work).await {
+        match routing.caller.read(&pool, route, has, lease, work).await {
             Ok(Some((value, lease))) => {
-                let answer = self.answer_of(&lease);
-                if let Some(routing) = &mut self.routing {
-                    routing.ran_beside(lease, &route.effect, answer);
-                }
+                // A plain read binds nothing, whatever the settings of its connection.
+                self.keep_beside(lease, &route.effect, Answer::Ok(None)).await;
                 Ok(Some(value))
             }
             Ok(None) => Ok(None),

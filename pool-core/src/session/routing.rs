@@ -2,7 +2,9 @@
 
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::route::{Answer, Effect, Needs, Pin, PinState, Pins, Place, Route, ServerFlags, Target};
+use crate::route::{
+    Answer, Effect, Kind, Needs, Pin, PinState, Pins, Place, Route, ServerFlags, Target, Why,
+};
 use crate::session::SessionDriver;
 use crate::statement::Caller;
 
@@ -18,10 +20,14 @@ pub(super) struct Routing<D: SessionDriver> {
     pub(super) beside: Option<Lease<D>>,
     /// Whether an insert ran on `beside`.
     inserted_beside: bool,
+    /// Whether `beside` wrote something whose position was not asked for yet.
+    pub(super) wrote_beside: bool,
     /// The main connection that `pins` are about.
     generation: u64,
-    /// Whether the main connection wrote something that the caller does not know of yet.
+    /// Whether the main connection wrote something whose position was not asked for yet.
     pub(super) wrote: bool,
+    /// Whether the main connection is being asked for it.
+    pub(super) asking: bool,
 }
 
 /// Where a statement of the session runs.
@@ -44,8 +50,10 @@ impl<D: SessionDriver> Routing<D> {
             pins: PinState::new(),
             beside: None,
             inserted_beside: false,
+            wrote_beside: false,
             generation: 0,
             wrote: false,
+            asking: false,
         }
     }
 
@@ -61,17 +69,21 @@ impl<D: SessionDriver> Routing<D> {
 
     /// Where a routed statement runs.
     pub(super) fn way(&self, route: &Route<'_>) -> Way {
-        let is_free = self.pins.pins().is_empty();
-        // Values of an earlier statement are where that ran.
+        // Values of an earlier statement are where that ran. But a write belongs to the source.
+        let only_asks = matches!(
+            route.kind,
+            Kind::Into | Kind::Session | Kind::SessionValue | Kind::UserVariable
+        );
         let asks_beside = match route.effect.needs {
-            Some(Needs::LastInsertId) => self.inserted_beside,
-            Some(Needs::Previous) => true,
+            Some(Needs::LastInsertId) => only_asks && self.inserted_beside,
+            Some(Needs::Previous) => only_asks,
             None => false,
         };
         match route.target {
-            Target::Held if !is_free => self.held(),
             // A hint that asks for the connection of the statement before.
-            Target::Held if self.beside.is_some() => Way::Beside,
+            Target::Held if route.why == Why::Hint && self.beside.is_some() => Way::Beside,
+            // By a statement, or by a method of the session, which is about the main connection.
+            Target::Held => self.held(),
             Target::Source if asks_beside && self.beside.is_some() => Way::Beside,
             Target::Host(_) | Target::Replica => Way::Other,
             _ => Way::Main,
@@ -83,11 +95,15 @@ impl<D: SessionDriver> Routing<D> {
         self.pins.sent(route);
     }
 
-    /// A statement ran on this connection, which is kept.
-    pub(super) fn ran_beside(&mut self, lease: Lease<D>, effect: &Effect, answer: Answer) {
+    /// It ended there.
+    pub(super) fn ran_beside(&mut self, effect: &Effect, answer: Answer) {
         self.pins.answered(answer);
         self.inserted_beside |= effect.leaves_insert_id;
-        self.beside = Some(lease);
+    }
+
+    /// Whether nothing but a transaction that wrote nothing binds the session.
+    pub(super) fn only_read(&self) -> bool {
+        self.pins.pins().without(Pin::Transaction).is_empty() && !self.wrote_beside
     }
 
     /// Gives back the connection beside the main one, and what bound the session to it.
@@ -99,6 +115,9 @@ impl<D: SessionDriver> Routing<D> {
     /// Gives back the connection beside the main one.
     pub(super) fn let_go(&mut self) {
         self.inserted_beside = false;
+        if std::mem::take(&mut self.wrote_beside) {
+            self.caller.unplace();
+        }
         match self.beside.take() {
             Some(lease) if self.leaves_traces() => lease.discard(),
             lease => drop(lease),
@@ -118,14 +137,36 @@ impl<D: SessionDriver> Routing<D> {
         }
     }
 
-    /// It ended there; `generation` is that of the main connection now, 0 without one.
+    /// Whether something is bound to the main connection that would be lost without a word with it.
+    /// `autocommit` is what the session carries to its next connection.
+    pub(super) fn holds_main(&self, autocommit: bool) -> bool {
+        let mut pins = self.pins.pins().without(Pin::Transaction).without(Pin::Unsure);
+        if !autocommit {
+            pins = pins.without(Pin::AutocommitOff);
+        }
+        self.held() == Way::Main && !pins.is_empty()
+    }
+
+    /// Nobody can be asked for the position of the last write: its end was not seen.
+    pub(super) fn give_up_write(&mut self) {
+        self.wrote = false;
+        self.caller.unplace();
+    }
+
+    /// It ended there; `generation` is that of the main connection now, 0 without one. Whether that is another
+    /// one than before.
     pub(super) fn ran_main(
         &mut self,
         route: Option<&Route<'_>>,
         generation: u64,
         flags: Option<ServerFlags>,
-    ) {
-        if self.generation != generation {
+    ) -> bool {
+        if self.held() != Way::Main {
+            // It ran past what binds the session elsewhere.
+            return false;
+        }
+        let is_new = self.generation != generation;
+        if is_new {
             // What was bound to the connection of before is gone with it.
             self.generation = generation;
             self.pins.reset();
@@ -137,6 +178,7 @@ impl<D: SessionDriver> Routing<D> {
             Some(flags) => Answer::Ok(Some(flags)),
             None => Answer::Failed,
         });
+        is_new
     }
 
     /// Whether what binds the session would surprise the next user of its connection. Transactions do not:

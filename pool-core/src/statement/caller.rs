@@ -56,6 +56,16 @@ pub trait TokenDriver: Driver {
     ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
 }
 
+/// What the caller of a read has already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Has {
+    /// A main connection, to this host if it is open. It serves what the source has to, and no second one
+    /// is wanted there.
+    Main(Option<HostId>),
+    /// No connection.
+    Nothing,
+}
+
 /// What one caller wrote, and how its reads are to be served.
 pub(crate) struct Caller<D: TokenDriver> {
     consistency: Consistency,
@@ -93,15 +103,23 @@ impl<D: TokenDriver> Caller<D> {
         self.token.as_ref()
     }
 
+    /// Whether this read has to see something that the caller wrote. A hint comes before that.
+    pub(crate) fn minds(&self, route: &Route<'_>) -> bool {
+        !route.is_hinted()
+            && match self.consistency {
+                Consistency::Eventual => false,
+                Consistency::Token(_) => self.unplaced || self.token.is_some(),
+                Consistency::Window(window) => self.wrote.is_some_and(|at| at.elapsed() < window),
+            }
+    }
+
     /// A connection for a read; `None` if the source has to serve it.
-    ///
-    /// `own_source`: the caller has a connection to the source and wants no second one.
     pub(crate) async fn lease(
         &self,
         pool: &Pool<D>,
         route: &Route<'_>,
         tried: &[HostId],
-        own_source: bool,
+        has: Has,
     ) -> Result<Option<Lease<D>>, Error> {
         // A hint comes before the rules of consistency.
         let hinted = route.is_hinted();
@@ -119,13 +137,12 @@ impl<D: TokenDriver> Caller<D> {
         for host in tried {
             wish = wish.without(*host);
         }
-        let lease = if own_source {
-            match pool.get_beside_source(wish).await? {
+        let lease = match has {
+            Has::Nothing => pool.get_read_as(&wish).await?,
+            Has::Main(host) => match pool.get_beside(wish, host).await? {
                 Some(lease) => lease,
                 None => return Ok(None),
-            }
-        } else {
-            pool.get_read_as(&wish).await?
+            },
         };
         match token {
             Some((token, limit)) if !lease.is_writable() => {
@@ -141,7 +158,7 @@ impl<D: TokenDriver> Caller<D> {
         &self,
         pool: &Pool<D>,
         route: &Route<'_>,
-        own_source: bool,
+        has: Has,
         mut lease: Lease<D>,
         work: &W,
     ) -> Result<Option<(T, Lease<D>)>, StatementError<D::Error>>
@@ -166,7 +183,7 @@ impl<D: TokenDriver> Caller<D> {
         }
         drop(lease);
         // The first error is the one to report if nobody else can serve.
-        let mut lease = match self.lease(pool, route, &[id], own_source).await {
+        let mut lease = match self.lease(pool, route, &[id], has).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ok(None),
             Err(_) => return failed(error),
@@ -177,16 +194,22 @@ impl<D: TokenDriver> Caller<D> {
         }
     }
 
+    /// Notes that the caller wrote, or may have, where nobody can be asked for the position: reads stay on
+    /// the source until the next write.
+    pub(crate) fn unplace(&mut self) {
+        self.wrote = Some(Instant::now());
+        self.unplaced = true;
+    }
+
     /// Notes that the caller wrote on `conn`. `false` if the connection is of no use any more.
     ///
     /// The write itself has succeeded, so nothing here is an error: without a position, reads stay on the
     /// source.
     pub(crate) async fn wrote(&mut self, pool: &Pool<D>, conn: &mut D::Conn) -> bool {
-        self.wrote = Some(Instant::now());
+        self.unplace();
         if !matches!(self.consistency, Consistency::Token(_)) {
             return true;
         }
-        self.unplaced = true;
         let cluster = pool.cluster();
         let limit = cluster.config.check_timeout;
         match timeout(limit, cluster.driver.position(conn)).await {
@@ -195,7 +218,8 @@ impl<D: TokenDriver> Caller<D> {
                 self.unplaced = false;
                 true
             }
-            Ok(Ok(None) | Err(_)) => true,
+            Ok(Ok(None)) => true,
+            Ok(Err(error)) => cluster.driver.verdict(&error).keeps_connection(),
             Err(_) => false,
         }
     }
@@ -239,7 +263,7 @@ async fn reached<D: TokenDriver>(
 }
 
 /// Whether the connection is of no use after this error.
-fn is_lost<D: Driver>(pool: &Pool<D>, lease: &mut Lease<D>, error: &D::Error) -> bool {
+pub(super) fn is_lost<D: Driver>(pool: &Pool<D>, lease: &mut Lease<D>, error: &D::Error) -> bool {
     let driver = &pool.cluster().driver;
     !driver.verdict(error).keeps_connection() || driver.peek(lease) == Liveness::Dead
 }

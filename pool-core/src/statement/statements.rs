@@ -5,7 +5,8 @@ use std::fmt;
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::route::Target;
-use crate::statement::{Caller, Consistency, StatementError, TokenDriver, Work};
+use crate::statement::caller::is_lost;
+use crate::statement::{Caller, Consistency, Has, StatementError, TokenDriver, Work};
 
 /// Statements of one caller (a web request, a job), routed one by one.
 ///
@@ -74,24 +75,35 @@ impl<D: TokenDriver> Statements<D> {
         if let Some(pin) = route.pin {
             return Err(StatementError::NeedsSession(pin));
         }
-        let mut lease = if route.target == Target::Replica {
-            if let Some(lease) = self.caller.lease(&pool, &route, &[], false).await?
-                && let Some((value, _)) =
-                    self.caller.read(&pool, &route, false, lease, &work).await?
-            {
-                return Ok(value);
-            }
-            pool.get().await?
-        } else {
-            pool.lease_for(&route).await?
+        let mut beside = match route.target {
+            Target::Replica => self.caller.lease(&pool, &route, &[], Has::Nothing).await?,
+            _ => None,
         };
+        if route.is_retry_safe()
+            && let Some(lease) = beside.take()
+            && let Some((value, _)) =
+                self.caller.read(&pool, &route, Has::Nothing, lease, &work).await?
+        {
+            return Ok(value);
+        }
+        let mut lease = match beside {
+            Some(lease) => lease,
+            None if route.target == Target::Replica => pool.get().await?,
+            None => pool.lease_for(&route).await?,
+        };
+        // What a hint sends to a replica writes nothing, and the position there says nothing.
+        let writes = route.kind.may_write() && !lease.is_replica();
+        if writes {
+            // Also if it is given up half-way, or fails and nobody knows how far it came.
+            self.caller.unplace();
+        }
+        let host = lease.host().shared_name();
         let ran = work(&mut lease, route.sent.to_string()).await;
-        let value = ran
-            .map_err(|error| StatementError::Driver { host: lease.host().shared_name(), error })?;
-        if route.kind.may_write() && !self.caller.wrote(&pool, &mut lease).await {
+        let lost = ran.as_ref().is_err_and(|error| is_lost(&pool, &mut lease, error));
+        if writes && !lost && !self.caller.wrote(&pool, &mut lease).await {
             lease.discard();
         }
-        Ok(value)
+        ran.map_err(|error| StatementError::Driver { host, error })
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Logical {
     pub(super) left_at: Duration,
     pub(super) statements: u64,
     pub(super) ping_first: bool,
+    /// Something that would be lost is bound to the connection.
+    pub(super) held: bool,
 
     pub(super) under_way: Option<UnderWay>,
 }
@@ -104,6 +106,7 @@ impl Logical {
             left_at: Duration::ZERO,
             statements: 0,
             ping_first: false,
+            held: false,
             under_way: None,
         }
     }
@@ -212,6 +215,21 @@ impl Logical {
                 }
             }
         }
+    }
+
+    /// Tells that the connection was lost between two calls: the next one looks for another and says so.
+    pub fn link_lost(&mut self) {
+        if self.link == Link::Up {
+            self.transaction_lost |= self.in_transaction;
+            self.in_transaction = false;
+            self.link = Link::Lost;
+        }
+    }
+
+    /// Sets whether something beside a transaction (a lock, a temporary table …) is bound to the connection.
+    /// The session does not return to the source by itself then: it would be lost without a word.
+    pub fn hold(&mut self, held: bool) {
+        self.held = held;
     }
 
     /// Replaces the list of hosts, for instance after a new name look-up. The first is the source.

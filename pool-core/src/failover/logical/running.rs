@@ -57,7 +57,8 @@ impl Logical {
         result: Result<(), Failure>,
     ) -> Command {
         let boundary = self.autocommit || matches!(call, Call::Commit | Call::Rollback);
-        if boundary && !self.in_transaction && !self.transaction_lost && self.return_due(now) {
+        let free = !self.in_transaction && !self.transaction_lost && !self.held;
+        if boundary && free && self.return_due(now) {
             return self.try_source(now, call, result);
         }
         Command::Done(result)

@@ -1,0 +1,62 @@
+//! Work on the main connection, and what a session that routes notes about it.
+
+use crate::failover::Call;
+use crate::route::{Route, ServerFlags};
+use crate::session::{Session, SessionDriver, SessionError};
+
+impl<D: SessionDriver> Session<D> {
+    /// A call that is not a statement, on the main connection.
+    pub(super) async fn drive_main(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
+        self.send_main(None);
+        let result = self.drive(call).await;
+        self.after_main(None, result.is_ok()).await;
+        result
+    }
+
+    /// A statement or call is about to run on the main connection.
+    pub(super) fn send_main(&mut self, route: Option<&Route<'_>>) {
+        let Some(routing) = &mut self.routing else { return };
+        routing.sent_main(route);
+        self.logical.hold(routing.holds_main(self.logical.autocommit()));
+    }
+
+    /// Notes what the main connection did, and asks it for its position after a write.
+    pub(super) async fn after_main(&mut self, route: Option<&Route<'_>>, succeeded: bool) {
+        let Some(routing) = &mut self.routing else { return };
+        let driver = &self.pool.cluster().driver;
+        let logical = &self.logical;
+        let lease = self.lease.as_mut().filter(|_| logical.host().is_some());
+        let generation = if lease.is_some() { logical.generation() } else { 0 };
+        let autocommit = lease.as_deref().and_then(|conn| driver.autocommit(conn));
+        let flags = ServerFlags {
+            transaction: logical.in_transaction(),
+            autocommit: autocommit.unwrap_or_else(|| logical.autocommit()),
+        };
+        let is_new = routing.ran_main(route, generation, succeeded.then_some(flags));
+        let Some(lease) = lease else { return };
+        if !routing.wrote || logical.in_transaction() {
+            return;
+        }
+        // Only the connection of the write can say where it is in the history, and only a source.
+        if is_new && !succeeded || lease.is_replica() {
+            routing.give_up_write();
+            return;
+        }
+        // Cancellation safety: noted until there is an answer; see `notice_given_up`.
+        routing.asking = true;
+        let usable = routing.caller.wrote(&self.pool, lease).await;
+        routing.asking = false;
+        routing.wrote = false;
+        if !usable {
+            self.logical.link_lost();
+            self.drop_lost();
+        }
+    }
+
+    /// A question about the position that was given up leaves the main connection in an unknown state.
+    pub(super) fn notice_given_up(&mut self) {
+        if self.routing.as_mut().is_some_and(|routing| std::mem::take(&mut routing.asking)) {
+            self.logical.link_lost();
+        }
+    }
+}
