@@ -74,7 +74,7 @@ impl Credits {
         let (picked, credit) = choose(hosts, order, |host| {
             let credit = &mut slots[host.id.index()].credit;
             let before = *credit;
-            *credit = (before + i64::from(host.weight)).min(most);
+            *credit = (before + i64::from(host.weight)).clamp(-most, most);
             before
         })?;
         // From the credit before the cut, which may have been beyond the bound.
