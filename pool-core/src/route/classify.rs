@@ -90,11 +90,16 @@ fn judge(scanner: &Scanner<'_>, statement: &Statement, effect: &mut Effect) -> C
     if facts.has(Facts::USER_VARIABLE) {
         effect.changes.push(Change::Begin(Pin::UserVariable, 0));
     }
-    let is_read = matches!(statement.verb, Word::Select | Word::Table | Word::Values | Word::With);
+    let dialect = scanner.syntax.dialect();
+    let is_read = match statement.verb {
+        Word::Select | Word::With => true,
+        Word::Table | Word::Values => dialect == Dialect::MySql,
+        _ => false,
+    };
     if is_read {
         class.kind = read_kind(facts);
     }
-    match scanner.syntax.dialect() {
+    match dialect {
         Dialect::MySql => {
             if !is_read {
                 mysql::judge(scanner.cursor(statement), statement, &mut class, effect);

@@ -32,7 +32,7 @@ pub(super) const BOTH: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const MYSQL: &[&str] = &[
     // Keywords.
-    "against", "collate", "columns", "div", "force", "ignore", "index", "key", "lateral", "match",
+    "against", "analyze", "collate", "columns", "desc", "describe", "div", "explain", "force", "ignore", "index", "key", "lateral", "match",
     "member", "nested", "recursive", "regexp", "rlike", "row", "separator", "straight_join",
     "xor", "keys", "constraint",
     // Types.
@@ -117,7 +117,7 @@ pub(super) const MYSQL: &[&str] = &[
 #[rustfmt::skip]
 pub(super) const TSQL: &[&str] = &[
     // Keywords.
-    "apply", "cube", "full", "option", "pivot", "sets", "tablesample", "top", "unpivot", "path",
+    "apply", "cube", "full", "index", "option", "pivot", "sets", "tablesample", "top", "unpivot", "path",
     "raw", "root", "within", "hint",
     // Types.
     "datetime2", "datetimeoffset", "nchar", "nvarchar", "sql_variant", "vector",

@@ -21,7 +21,8 @@ pub(super) fn judge(mut cursor: Cursor<'_>, verb: Word, class: &mut Class) {
         | Word::UpdateText
         | Word::WriteText => Kind::Write,
         Word::Create | Word::Drop if names_temporary(&cursor) => Kind::TemporaryTable,
-        Word::Alter
+        Word::Add
+        | Word::Alter
         | Word::Create
         | Word::Deny
         | Word::Drop
@@ -33,7 +34,7 @@ pub(super) fn judge(mut cursor: Cursor<'_>, verb: Word, class: &mut Class) {
         Word::Begin if cursor.is_any(&["tran", "transaction", "distributed"]) => Kind::Transaction,
         Word::Commit | Word::Rollback | Word::Save => Kind::Transaction,
         Word::Set if cursor.peek().kind == TokenKind::Variable => Kind::Procedural,
-        Word::Revert | Word::Set | Word::Use => Kind::Session,
+        Word::Revert | Word::Set | Word::SetUser | Word::Use => Kind::Session,
         Word::Close | Word::Deallocate | Word::Fetch | Word::Open => Kind::Prepare,
         Word::Begin
         | Word::Declare
@@ -111,8 +112,8 @@ impl Walk<'_, '_> {
             Word::Rollback => self.rollback(),
             Word::If | Word::While | Word::Goto | Word::Return => self.conditional = true,
             Word::Set => self.set(),
-            Word::Use => self.begin(Pin::SessionSetting, 0),
-            Word::Create | Word::Alter => return self.create(),
+            Word::SetUser | Word::Use => self.begin(Pin::SessionSetting, 0),
+            Word::Create | Word::Alter => return self.create(word == Word::Create),
             Word::Drop => self.drop(),
             Word::Delete | Word::Insert | Word::Merge | Word::Update => self.output = false,
             Word::Into => self.into(),
@@ -189,15 +190,14 @@ impl Walk<'_, '_> {
     }
 
     /// Returns whether the walk goes on: a routine has its own body.
-    fn create(&mut self) -> bool {
+    fn create(&mut self, is_new: bool) -> bool {
         if self.cursor.eat("or") {
             self.cursor.eat("alter");
         }
         let routine = self.cursor.is_any(&["proc", "procedure", "function", "trigger", "view"]);
         if routine || self.cursor.is("table") {
             self.cursor.bump();
-            if self.is_temporary() && self.last != Word::Alter {
-                let name = self.cursor.name(true).unwrap_or(0);
+            if let (Some(name), true) = (temporary_name(&mut self.cursor), is_new) {
                 self.begin(Pin::TemporaryTable, name);
             }
         }
@@ -214,9 +214,7 @@ impl Walk<'_, '_> {
             return;
         }
         loop {
-            let temporary = self.is_temporary();
-            let Some(name) = self.cursor.name(true) else { return };
-            if temporary {
+            if let Some(name) = temporary_name(&mut self.cursor) {
                 self.end(Change::End(Pin::TemporaryTable, Some(name)));
             }
             if self.cursor.peek().kind != TokenKind::Comma {
@@ -228,14 +226,12 @@ impl Walk<'_, '_> {
 
     /// `SELECT … INTO #name` creates it; `INSERT INTO` and `OUTPUT … INTO` need one.
     fn into(&mut self) {
-        if self.is_temporary() && !matches!(self.last, Word::Insert | Word::Merge) && !self.output {
-            let name = self.cursor.name(true).unwrap_or(0);
+        if !matches!(self.last, Word::Insert | Word::Merge)
+            && !self.output
+            && let Some(name) = temporary_name(&mut self.cursor)
+        {
             self.begin(Pin::TemporaryTable, name);
         }
-    }
-
-    fn is_temporary(&self) -> bool {
-        names_temporary_here(&self.cursor)
     }
 
     /// Behind `EXEC`: the name of a procedure, maybe after `@result =`.
@@ -339,11 +335,23 @@ fn names_temporary(cursor: &Cursor<'_>) -> bool {
     while ahead.is_any(&["table", "proc", "procedure", "if", "exists"]) {
         ahead.bump();
     }
-    names_temporary_here(&ahead)
+    temporary_name(&mut ahead).is_some()
 }
 
-fn names_temporary_here(cursor: &Cursor<'_>) -> bool {
-    let token = cursor.peek();
-    matches!(token.kind, TokenKind::Word | TokenKind::Quoted)
-        && bare(cursor.text(token), token.kind).starts_with('#')
+/// Steps over a name of one or more dotted parts, of which some may be empty (`tempdb..#t`), and returns the
+/// hash of the last part if that makes it a temporary one. The database does not: it is ignored.
+fn temporary_name(cursor: &mut Cursor<'_>) -> Option<u32> {
+    loop {
+        let mut name = None;
+        let token = cursor.peek();
+        if matches!(token.kind, TokenKind::Word | TokenKind::Quoted) {
+            let part = bare(cursor.text(token), token.kind);
+            name = part.starts_with('#').then(|| hash_of(part, true));
+            cursor.bump();
+        }
+        if !cursor.is_mark(".") {
+            return name;
+        }
+        cursor.bump();
+    }
 }

@@ -13,9 +13,10 @@ macro_rules! words {
 }
 
 words! {
-    Alter "alter" Analyze "analyze" Backup "backup" Begin "begin" Binlog "binlog" Bulk "bulk"
+    Add "add" Alter "alter" Analyze "analyze" Backup "backup" Begin "begin" Binlog "binlog" Bulk "bulk"
     Cache "cache" Call "call" Change "change" Check "check" Checkpoint "checkpoint"
-    Checksum "checksum" Clone "clone" Close "close" Commit "commit" Create "create" Dbcc "dbcc"
+    Checksum "checksum" Clone "clone" Close "close" Commit "commit" Conversation "conversation"
+    Create "create" Dbcc "dbcc"
     Deallocate "deallocate" Declare "declare" Delete "delete" Deny "deny" Desc "desc"
     Describe "describe" Do "do" Drop "drop" Exec "exec" Execute "execute" Explain "explain"
     Fetch "fetch" Flush "flush" Get "get" Goto "goto" Grant "grant" Handler "handler"
@@ -26,7 +27,7 @@ words! {
     RepeatableRead "repeatableread" Replace "replace" Reset "reset" Resignal "resignal"
     Restart "restart" Restore "restore" Return "return" Revert "revert" Revoke "revoke"
     Rollback "rollback" Save "save" Savepoint "savepoint" Select "select"
-    Serializable "serializable" Set "set" Share "share" Show "show" Shutdown "shutdown"
+    Serializable "serializable" Set "set" SetUser "setuser" Share "share" Show "show" Shutdown "shutdown"
     Signal "signal" Start "start" Stop "stop" Table "table" TabLock "tablock"
     TabLockX "tablockx" Throw "throw" Truncate "truncate" Uninstall "uninstall" Unlock "unlock"
     Update "update" UpdLock "updlock" Use "use" Value "value" Values "values" WaitFor "waitfor"

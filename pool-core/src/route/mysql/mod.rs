@@ -87,6 +87,7 @@ pub(in crate::route) fn judge(
             effect.changes.push(Change::End(Pin::TableLock, None));
             Kind::Lock
         }
+        Word::Backup => backup(&mut cursor, effect),
         Word::Flush => flush(cursor, effect),
         Word::Prepare => {
             let name = cursor.name(true).unwrap_or(0);
@@ -172,6 +173,10 @@ fn object(cursor: &mut Cursor<'_>) -> Object {
         if cursor.eat("table") {
             return if temporary { Object::TemporaryTable } else { Object::Other };
         }
+        // They share their names with tables.
+        if temporary && cursor.eat("sequence") {
+            return Object::TemporaryTable;
+        }
         if cursor.is_mark("=") {
             // DEFINER = name, 'name'@'host', CURRENT_USER().
             cursor.bump();
@@ -194,7 +199,7 @@ fn drop_table(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
         return close_prepared(cursor, effect);
     }
     let temporary = cursor.eat("temporary");
-    if !cursor.eat("table") && !cursor.eat("tables") {
+    if !cursor.eat("table") && !cursor.eat("tables") && !cursor.eat("sequence") {
         return Kind::Ddl;
     }
     if cursor.eat("if") {
@@ -259,10 +264,6 @@ fn xa(cursor: &Cursor<'_>, effect: &mut Effect) -> Kind {
 
 /// `EXPLAIN` of a read is a read, of anything else it goes to the source.
 fn explain(cursor: &Cursor<'_>, statement: &Statement, class: &mut Class) -> Kind {
-    if cursor.is("for") {
-        class.needs_host = true;
-        return Kind::NodeSpecific;
-    }
     let mut ahead = cursor.clone();
     while ahead.is_any(&[
         "analyze",
@@ -274,8 +275,12 @@ fn explain(cursor: &Cursor<'_>, statement: &Statement, class: &mut Class) -> Kin
         "database",
     ]) || ahead.is_mark("=")
     {
-        let value = ahead.is_mark("=");
+        let (value, of) = (ahead.is_mark("="), ahead.is("for"));
         ahead.bump();
+        if of && ahead.is("connection") {
+            class.needs_host = true;
+            return Kind::NodeSpecific;
+        }
         if value {
             ahead.bump();
         }
@@ -291,7 +296,8 @@ fn explain(cursor: &Cursor<'_>, statement: &Statement, class: &mut Class) -> Kin
 
 fn show(cursor: &mut Cursor<'_>, class: &mut Class, effect: &mut Effect) -> Kind {
     let full = cursor.eat("full");
-    if cursor.is("processlist") {
+    // MariaDB's SHOW EXPLAIN and SHOW ANALYZE are about a running connection.
+    if cursor.is("processlist") || !full && cursor.is_any(&["analyze", "explain"]) {
         class.needs_host = true;
         return Kind::NodeSpecific;
     }
@@ -300,6 +306,17 @@ fn show(cursor: &mut Cursor<'_>, class: &mut Class, effect: &mut Effect) -> Kind
         return Kind::SessionValue;
     }
     Kind::Show
+}
+
+/// MariaDB's `BACKUP STAGE …` and `BACKUP LOCK`: they lock until they are ended by the same connection.
+fn backup(cursor: &mut Cursor<'_>, effect: &mut Effect) -> Kind {
+    let change = if cursor.eat("stage") && cursor.is("end") || cursor.is("unlock") {
+        Change::End(Pin::TableLock, None)
+    } else {
+        Change::Begin(Pin::TableLock, 0)
+    };
+    effect.changes.push(change);
+    Kind::Lock
 }
 
 fn flush(mut cursor: Cursor<'_>, effect: &mut Effect) -> Kind {

@@ -36,6 +36,8 @@ impl<'s> Scanner<'s> {
                 if self.syntax.dialect() == Dialect::MySql
                     && self.lexer.clone().token().kind == TokenKind::Open => {}
             Word::Replace => facts.add(Facts::DML),
+            // A hint about how to join.
+            Word::Merge if self.next_is(&["join", "union"]) => {}
             Word::Update if after("for") => facts.add(Facts::LOCKING),
             Word::Delete | Word::Insert | Word::Merge | Word::Update => facts.add(Facts::DML),
             Word::Share if after("for") => facts.add(Facts::LOCKING),
@@ -53,9 +55,16 @@ impl<'s> Scanner<'s> {
             Word::Value if after("next") || after("previous") => facts.add(Facts::SEQUENCE),
             Word::Value => {}
             Word::Fetch if after("rows") || after("row") => {}
+            Word::Conversation if !after("end") => {}
             _ if depth == 0 => facts.add(Facts::BATCH),
             _ => {}
         }
+    }
+
+    fn next_is(&self, words: &[&str]) -> bool {
+        let mut lexer = self.lexer.clone();
+        let next = lexer.token();
+        next.kind == TokenKind::Word && is_one_of(lexer.text(next).as_bytes(), words)
     }
 
     /// Whether `token` is the part of a dotted name behind the dot, where keywords are names.
@@ -93,7 +102,7 @@ impl<'s> Scanner<'s> {
                 return;
             }
         }
-        if !self.is_alias(trail) && !self.is_read_function(trail) {
+        if !self.is_alias(trail) && !self.is_read_function(trail) && !self.is_table_hint() {
             facts.add(Facts::FUNCTION);
         }
     }
@@ -104,6 +113,35 @@ impl<'s> Scanner<'s> {
             TokenKind::Close => true,
             TokenKind::Word => ends_with_word(&self.bytes[..trail.before.end], b"as"),
             _ => false,
+        }
+    }
+
+    /// `table (NOLOCK)`: T-SQL's old way to write hints, of those that take no lock. The lexer stands behind
+    /// the parenthesis.
+    fn is_table_hint(&self) -> bool {
+        const HINTS: &[&str] = &[
+            "fastfirstrow",
+            "noexpand",
+            "nolock",
+            "nowait",
+            "readpast",
+            "readuncommitted",
+            "rowlock",
+        ];
+        if self.syntax.dialect() != Dialect::TSql {
+            return false;
+        }
+        let mut lexer = self.lexer.clone();
+        loop {
+            let hint = lexer.token();
+            if hint.kind != TokenKind::Word || !is_one_of(lexer.text(hint).as_bytes(), HINTS) {
+                return false;
+            }
+            match lexer.token().kind {
+                TokenKind::Close => return true,
+                TokenKind::Comma => {}
+                _ => return false,
+            }
         }
     }
 
@@ -140,8 +178,8 @@ impl<'s> Scanner<'s> {
     pub(super) fn system_variable(&self, token: Token) -> Facts {
         let text = self.lexer.text(token);
         let name = text.rsplit(['.', '@']).next().unwrap_or_default();
-        let is = |names: &[&str]| names.iter().any(|known| known.eq_ignore_ascii_case(name));
-        if is(&["last_insert_id", "identity", "insert_id"]) {
+        let is = |names: &[&str]| is_one_of(name.as_bytes(), names);
+        if is(&["last_insert_id", "identity", "insert_id", "last_gtid"]) {
             Facts::LAST_ID
         } else if is(&[
             "warning_count",
@@ -159,6 +197,10 @@ impl<'s> Scanner<'s> {
             Facts::default()
         }
     }
+}
+
+fn is_one_of(text: &[u8], words: &[&str]) -> bool {
+    words.iter().any(|word| word.as_bytes().eq_ignore_ascii_case(text))
 }
 
 /// Whether a text ends with this word.
@@ -189,7 +231,7 @@ fn names_accounts(verb: Word) -> bool {
 /// Functions that concern the session or a sequence.
 #[cold]
 fn special_call(name: &[u8], dialect: Dialect) -> Option<Facts> {
-    let is = |names: &[&str]| names.iter().any(|known| known.as_bytes().eq_ignore_ascii_case(name));
+    let is = |names: &[&str]| is_one_of(name, names);
     match dialect {
         Dialect::MySql if is(&["last_insert_id"]) => Some(Facts::LAST_ID),
         Dialect::MySql if is(&["found_rows", "row_count"]) => Some(Facts::PREVIOUS),

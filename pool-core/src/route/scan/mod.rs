@@ -176,6 +176,7 @@ impl<'s> Scanner<'s> {
                 }
                 OPEN => {
                     skim.settle(&mut state.trail, start, table);
+                    self.lexer.advance(end);
                     self.open(state);
                     state.trail = Trail::of(Token { kind: TokenKind::Open, start, end });
                     skim.seek(end);
