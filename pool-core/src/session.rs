@@ -363,10 +363,17 @@ impl<D: SessionDriver> Session<D> {
     }
 
     fn ran(&mut self, ran: Result<(), D::Error>, last: &mut Option<Last<D::Error>>) -> Command {
+        if let Some(routing) = &mut self.routing {
+            routing.ran_on = self.logical.generation();
+        }
         let driver = &self.pool.cluster().driver;
         let report = match ran {
             Ok(()) => {
-                let known = self.lease.as_deref().and_then(|conn| driver.in_transaction(conn));
+                let conn = self.lease.as_deref();
+                if let Some(on) = conn.and_then(|conn| driver.autocommit(conn)) {
+                    self.logical.note_autocommit(on);
+                }
+                let known = conn.and_then(|conn| driver.in_transaction(conn));
                 let in_transaction = known.unwrap_or_else(|| self.logical.in_transaction());
                 Ran::Done { in_transaction }
             }

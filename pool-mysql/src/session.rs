@@ -71,7 +71,8 @@ impl Session {
         Self { inner: self.inner.retry_reads(on) }
     }
 
-    /// Makes routed reads see everything up to `token`, which another request of the same user left.
+    /// Makes routed reads see everything up to `token`, which another request of the same user left. They wait
+    /// for up to a second, if [`Consistency::Token`] did not say otherwise before.
     #[must_use]
     pub fn at_least(self, token: Token) -> Self {
         Self { inner: self.inner.at_least(token) }

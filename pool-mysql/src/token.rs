@@ -94,6 +94,13 @@ impl TokenDriver for MySql {
     ) -> Result<bool, Error> {
         token.reached_by(conn, limit).await
     }
+
+    async fn stand_alone(&self, conn: &mut Conn) -> Result<(), Error> {
+        match conn.autocommit() {
+            Some(false) => conn.query_drop("SET autocommit = 1").await,
+            _ => Ok(()),
+        }
+    }
 }
 
 impl fmt::Display for Token {

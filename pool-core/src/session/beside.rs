@@ -60,6 +60,10 @@ impl<D: SessionDriver> Session<D> {
             Call::Begin => (Job::Begin, true),
             Call::Commit => (Job::Commit, false),
             Call::Rollback => (Job::Rollback, false),
+            // The only way to end it.
+            Call::SetAutocommit(true) if self.pins().contains(Pin::AutocommitOff) => {
+                (Job::SetAutocommit(true), false)
+            }
             _ => return Err(self.refuse(Failure::HeldBeside)),
         };
         let pool = self.pool.clone();

@@ -17,28 +17,24 @@ impl<D: SessionDriver> Session<D> {
     pub(super) fn send_main(&mut self, route: Option<&Route<'_>>) {
         let Some(routing) = &mut self.routing else { return };
         routing.sent_main(route);
-        self.logical.hold(routing.holds_main(self.logical.autocommit()));
+        self.logical.hold(routing.holds_main());
     }
 
     /// Notes what the main connection did, and asks it for its position after a write.
     pub(super) async fn after_main(&mut self, route: Option<&Route<'_>>, succeeded: bool) {
         let Some(routing) = &mut self.routing else { return };
-        let driver = &self.pool.cluster().driver;
         let logical = &self.logical;
         let lease = self.lease.as_mut().filter(|_| logical.host().is_some());
         let generation = if lease.is_some() { logical.generation() } else { 0 };
-        let autocommit = lease.as_deref().and_then(|conn| driver.autocommit(conn));
-        let flags = ServerFlags {
-            transaction: logical.in_transaction(),
-            autocommit: autocommit.unwrap_or_else(|| logical.autocommit()),
-        };
-        let is_new = routing.ran_main(route, generation, succeeded.then_some(flags));
+        let flags =
+            ServerFlags { transaction: logical.in_transaction(), autocommit: logical.autocommit() };
+        routing.ran_main(route, generation, succeeded.then_some(flags));
         let Some(lease) = lease else { return };
         if !routing.wrote || logical.in_transaction() {
             return;
         }
         // Only the connection of the write can say where it is in the history, and only a source.
-        if is_new && !succeeded || lease.is_replica() {
+        if routing.ran_on != generation || lease.is_replica() {
             routing.give_up_write();
             return;
         }

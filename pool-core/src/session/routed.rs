@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::failover::{Call, Failure, Job, Ran, Statement};
+use crate::failover::{Call, Failure, Ran, Statement};
 use crate::host::Host;
 use crate::lease::Lease;
 use crate::route::{Answer, HintFate, Pin, Pins, Route, SessionState, Target};
@@ -32,7 +32,8 @@ impl<D: SessionDriver> Session<D> {
         self
     }
 
-    /// Makes routed reads see everything up to `token`, which another request of the same user left.
+    /// Makes routed reads see everything up to `token`, which another request of the same user left. They wait
+    /// for up to a second, if [`Consistency::Token`] did not say otherwise before.
     #[must_use]
     pub fn at_least(mut self, token: D::Token) -> Self {
         if let Some(routing) = &mut self.routing {
@@ -224,11 +225,8 @@ impl<D: SessionDriver> Session<D> {
             Ok(None) => return Ok(None),
             Err(error) => return Err(self.unserved(error)),
         };
-        let driver = &pool.cluster().driver;
-        if driver.autocommit(&lease) == Some(false)
-            // A session without it is bound to its main connection.
-            && let Err(error) = driver.perform(&mut lease, &Job::SetAutocommit(true)).await
-        {
+        // A session without autocommit is bound to its main connection.
+        if let Err(error) = pool.cluster().driver.stand_alone(&mut lease).await {
             let host = lease.host().shared_name();
             return Err(self.failed_beside(host, error, Failure::ReadLost));
         }

@@ -26,7 +26,9 @@ pub(super) struct Routing<D: SessionDriver> {
     generation: u64,
     /// Whether the main connection wrote something whose position was not asked for yet.
     pub(super) wrote: bool,
-    /// Whether the main connection is being asked for it.
+    /// The main connection that ran something last; it may have been replaced since.
+    pub(super) ran_on: u64,
+    /// Whether the main connection is being asked for its position.
     pub(super) asking: bool,
 }
 
@@ -53,6 +55,7 @@ impl<D: SessionDriver> Routing<D> {
             wrote_beside: false,
             generation: 0,
             wrote: false,
+            ran_on: 0,
             asking: false,
         }
     }
@@ -103,7 +106,8 @@ impl<D: SessionDriver> Routing<D> {
 
     /// Whether nothing but a transaction that wrote nothing binds the session.
     pub(super) fn only_read(&self) -> bool {
-        self.pins.pins().without(Pin::Transaction).is_empty() && !self.wrote_beside
+        let others = self.pins.pins().without(Pin::Transaction).without(Pin::Unsure);
+        others.is_empty() && !self.wrote_beside
     }
 
     /// Gives back the connection beside the main one, and what bound the session to it.
@@ -138,13 +142,8 @@ impl<D: SessionDriver> Routing<D> {
     }
 
     /// Whether something is bound to the main connection that would be lost without a word with it.
-    /// `autocommit` is what the session carries to its next connection.
-    pub(super) fn holds_main(&self, autocommit: bool) -> bool {
-        let mut pins = self.pins.pins().without(Pin::Transaction).without(Pin::Unsure);
-        if !autocommit {
-            pins = pins.without(Pin::AutocommitOff);
-        }
-        self.held() == Way::Main && !pins.is_empty()
+    pub(super) fn holds_main(&self) -> bool {
+        self.held() == Way::Main && self.leaves_traces()
     }
 
     /// Nobody can be asked for the position of the last write: its end was not seen.
@@ -153,20 +152,18 @@ impl<D: SessionDriver> Routing<D> {
         self.caller.unplace();
     }
 
-    /// It ended there; `generation` is that of the main connection now, 0 without one. Whether that is another
-    /// one than before.
+    /// It ended there; `generation` is that of the main connection now, 0 without one.
     pub(super) fn ran_main(
         &mut self,
         route: Option<&Route<'_>>,
         generation: u64,
         flags: Option<ServerFlags>,
-    ) -> bool {
+    ) {
         if self.held() != Way::Main {
             // It ran past what binds the session elsewhere.
-            return false;
+            return;
         }
-        let is_new = self.generation != generation;
-        if is_new {
+        if self.generation != generation {
             // What was bound to the connection of before is gone with it.
             self.generation = generation;
             self.pins.reset();
@@ -178,11 +175,10 @@ impl<D: SessionDriver> Routing<D> {
             Some(flags) => Answer::Ok(Some(flags)),
             None => Answer::Failed,
         });
-        is_new
     }
 
-    /// Whether what binds the session would surprise the next user of its connection. Transactions do not:
-    /// the pool sees and ends those.
+    /// Whether what binds the session is unseen by others: it would surprise the next user of the connection.
+    /// Transactions do not: the pool sees and ends those, and the session carries autocommit along.
     pub(super) fn leaves_traces(&self) -> bool {
         let seen = [Pin::Transaction, Pin::AutocommitOff, Pin::Unsure];
         !seen.into_iter().fold(self.pins.pins(), Pins::without).is_empty()

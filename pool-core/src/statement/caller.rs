@@ -54,6 +54,16 @@ pub trait TokenDriver: Driver {
         token: &Self::Token,
         limit: Duration,
     ) -> impl Future<Output = Result<bool, Self::Error>> + Send;
+
+    /// Makes each statement on `conn` a transaction of its own, if the connection was set up otherwise. The
+    /// pool puts it back. Defaults to doing nothing.
+    fn stand_alone(
+        &self,
+        conn: &mut Self::Conn,
+    ) -> impl Future<Output = Result<(), Self::Error>> + Send {
+        let _ = conn;
+        async { Ok(()) }
+    }
 }
 
 /// What the caller of a read has already.
@@ -65,6 +75,9 @@ pub(crate) enum Has {
     /// No connection.
     Nothing,
 }
+
+/// How long reads wait for a token if the caller did not say. (MySQL Router waits as long.)
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// What one caller wrote, and how its reads are to be served.
 pub(crate) struct Caller<D: TokenDriver> {
@@ -95,7 +108,11 @@ impl<D: TokenDriver> Caller<D> {
         self.retries = on;
     }
 
+    /// The token counts, so reads that were content with anything wait for it from now on.
     pub(crate) fn set_token(&mut self, token: D::Token) {
+        if self.consistency == Consistency::Eventual {
+            self.consistency = Consistency::Token(PATIENCE);
+        }
         self.token = Some(token);
     }
 

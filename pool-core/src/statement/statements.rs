@@ -42,7 +42,8 @@ impl<D: TokenDriver> Statements<D> {
         self
     }
 
-    /// Makes reads see everything up to `token`, which another request of the same user left.
+    /// Makes reads see everything up to `token`, which another request of the same user left. They wait for up
+    /// to a second, if [`Consistency::Token`] did not say otherwise before.
     #[must_use]
     pub fn at_least(mut self, token: D::Token) -> Self {
         self.caller.set_token(token);
@@ -98,7 +99,10 @@ impl<D: TokenDriver> Statements<D> {
             self.caller.unplace();
         }
         let host = lease.host().shared_name();
-        let ran = work(&mut lease, route.sent.to_string()).await;
+        let ran = match pool.cluster().driver.stand_alone(&mut lease).await {
+            Ok(()) => work(&mut lease, route.sent.to_string()).await,
+            Err(error) => Err(error),
+        };
         let lost = ran.as_ref().is_err_and(|error| is_lost(&pool, &mut lease, error));
         if writes && !lost && !self.caller.wrote(&pool, &mut lease).await {
             lease.discard();

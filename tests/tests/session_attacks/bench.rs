@@ -6,6 +6,7 @@ use std::time::Duration;
 use pool_core::failover::SessionOptions;
 use pool_core::host::Role;
 use pool_core::route::StatementRouter;
+use pool_mysql::mysql_async::prelude::Queryable;
 use pool_mysql::{MySqlOptions, Pool, Session};
 use pool_tests::mysql::{Cluster, LoggedStatement};
 
@@ -109,4 +110,34 @@ pub(crate) async fn until(what: &str, holds: impl Fn() -> bool) {
 pub(crate) async fn within<T>(what: &str, work: impl Future<Output = T>) -> T {
     let done = tokio::time::timeout(SOON, work).await;
     done.unwrap_or_else(|_| panic!("for ever: {what}"))
+}
+
+/// Nobody finds anything of the session on a connection of the pool, or on a server.
+pub(crate) async fn left_nothing(bench: &Bench, why: &str) {
+    for host in 0..3 {
+        let name = bench.name(host);
+        let idle = bench.pool.status().hosts[host].counts;
+        let mut leases = Vec::new();
+        for _ in 0..(idle.idle + idle.tending).max(1) {
+            let mut lease = bench.pool.get_host(&name).await.unwrap();
+            assert_eq!(lease.in_transaction(), Some(false), "{why}");
+            let variable: Option<Option<i64>> = lease.query_first("SELECT @a").await.unwrap();
+            assert_eq!(variable.flatten(), None, "{why}");
+            let autocommit: Option<i64> = lease.query_first("SELECT @@autocommit").await.unwrap();
+            assert_eq!(autocommit, Some(1), "{why}");
+            for table in ["xa", "xb"] {
+                let table = lease.query_drop(format!("SELECT * FROM {table}")).await;
+                assert!(table.is_err(), "{why}");
+            }
+            lease.query_drop("SELECT 1").await.unwrap();
+            leases.push(lease);
+        }
+        for name in ['a', 'b'] {
+            let free = async {
+                let sql = format!("SELECT GET_LOCK('{name}', 10) + RELEASE_LOCK('{name}')");
+                leases[0].query_first::<i64, _>(sql).await.unwrap()
+            };
+            assert_eq!(within("the lock", free).await, Some(2), "{why}");
+        }
+    }
 }

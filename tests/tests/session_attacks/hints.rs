@@ -1,6 +1,7 @@
 //! Hints that ask for what cannot be had.
 
 use pool_core::failover::Failure;
+use pool_core::route::hint::{AwsHints, MaxScaleHints};
 use pool_core::route::{Refusal, StatementRouter};
 use pool_mysql::{StatementError, Statements};
 
@@ -64,4 +65,29 @@ async fn a_hint_on_a_text_that_is_a_method_counts_as_a_hint() {
     // A comment that is no hint.
     bench.run("/* why */ SET autocommit = 0").await;
     assert!(!bench.session.state().autocommit());
+}
+
+#[tokio::test]
+async fn a_hint_to_stay_stays_where_the_last_statement_ran() {
+    let aws = StatementRouter::default().with_hints(AwsHints::new());
+    let maxscale = StatementRouter::default().with_hints(MaxScaleHints::new());
+    for (router, hint) in [(aws, "/*@keep*/"), (maxscale, "/* maxscale route to last */")] {
+        let mut bench = Bench::with(3, "", router).await;
+        let stay = format!("{hint} SELECT COUNT(*) AS stayed FROM t");
+        bench.run(&stay).await;
+        bench.run("INSERT INTO t (v) VALUES (1)").await;
+        bench.run(&stay).await;
+        let read = bench.read().await;
+        bench.run(&stay).await;
+        bench.run(&stay).await;
+        assert_eq!(bench.hosts("stayed"), [0, 0, read, read]);
+        let last = bench.log("stayed").last().unwrap().connection;
+        assert_eq!(bench.log("marked").last().unwrap().connection, last);
+        // What begins there binds there.
+        bench.run(&format!("{hint} DO GET_LOCK('a', 0)")).await;
+        assert_eq!(bench.read().await, read);
+        bench.run("DO RELEASE_LOCK('a')").await;
+        bench.run("INSERT INTO t (v) VALUES (1)").await;
+        assert_eq!(bench.hosts("INSERT"), [0, 0]);
+    }
 }

@@ -4,6 +4,9 @@
 
 mod bench;
 mod binding;
+mod cancel;
+mod faults;
 mod hints;
 mod limits;
+mod model;
 mod tokens;

@@ -188,3 +188,33 @@ async fn a_replica_that_does_not_answer_is_left_after_a_bound_and_its_connection
     }
     assert_eq!(uses(&bench), before, "it is not used again");
 }
+
+#[tokio::test]
+async fn a_token_counts_whatever_else_was_set() {
+    let mut bench = bench().await;
+    bench.run("INSERT INTO t (v) VALUES (1)").await;
+    let token = bench.session.token().unwrap().clone();
+    let mut next = bench.fresh().at_least(token.clone());
+    assert_eq!(count(&mut next).await, 1);
+    let mut next = Statements::new(&bench.pool).at_least(token);
+    let seen: Option<i64> = next.query_first("SELECT COUNT(*) FROM t").await.unwrap();
+    assert_eq!(seen, Some(1));
+}
+
+#[tokio::test]
+async fn the_source_is_not_asked_for_what_was_written_before_the_return_to_it() {
+    // The second host takes writes, the first still believes that it is the source.
+    let keys = "queriesBeforeRetrySource=2&secondsBeforeRetrySource=0&failOverReadOnly=false";
+    let mut bench = Bench::with(2, keys, StatementRouter::default()).await;
+    bench.session = bench.fresh().consistency(PATIENCE);
+    bench.session.connect().await.unwrap();
+    bench.cluster.host(0).stop().await;
+    let _ = bench.session.query_drop("DO 1").await.unwrap_err();
+    bench.cluster.host(1).set_read_only(false);
+    bench.cluster.host(0).start().await.unwrap();
+    bench.run("INSERT INTO t (v) VALUES (1)").await;
+    bench.run("INSERT INTO t (v) VALUES (2)").await;
+    assert_eq!(bench.session.host().unwrap().port(), bench.cluster.host(0).port(), "it is back");
+    let asked = bench.log(POSITION);
+    assert!(asked.iter().all(|line| line.host != 0), "{asked:?}");
+}

@@ -244,6 +244,11 @@ impl Logical {
         self.database = Some(database);
     }
 
+    /// Notes whether autocommit is on after a statement changed it (`SET autocommit`).
+    pub fn note_autocommit(&mut self, on: bool) {
+        self.autocommit = on;
+    }
+
     pub(super) fn source(&self) -> Option<HostId> {
         self.hosts.first().copied()
     }
