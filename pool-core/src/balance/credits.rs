@@ -69,17 +69,22 @@ impl Credits {
             Some(sum) => sum,
             None => self.admit(hosts),
         };
-        let most = if bound == Bound::Sum { sum } else { i64::MAX };
+        let (least, most) = match bound {
+            Bound::None => (i64::MIN, i64::MAX),
+            Bound::Sum => (-sum, sum),
+        };
+        // Not `clamp`, which would check the bounds for every host.
+        let cut = |credit: i64| credit.max(least).min(most);
         let slots = self.slots.as_mut_slice();
         let (picked, credit) = choose(hosts, order, |host| {
             let credit = &mut slots[host.id.index()].credit;
             let before = *credit;
-            *credit = (before + i64::from(host.weight)).clamp(-most, most);
+            *credit = cut(before + i64::from(host.weight));
             before
         })?;
         // From the credit before the cut, which may have been beyond the bound.
         let paid = credit + i64::from(picked.weight) - sum;
-        slots[picked.id.index()].credit = paid.clamp(-most, most);
+        slots[picked.id.index()].credit = cut(paid);
         Some(picked.id)
     }
 
@@ -174,12 +179,18 @@ fn choose(
     order: impl Fn(&Candidate, &Candidate) -> Ordering,
     mut credit: impl FnMut(&Candidate) -> i64,
 ) -> Option<(&Candidate, i64)> {
-    let hosts = hosts.iter().filter(|host| host.weight > 0);
-    hosts.map(|host| (host, credit(host))).reduce(|best, host| match order(host.0, best.0) {
-        Ordering::Less => host,
-        Ordering::Equal if host.1 > best.1 => host,
-        _ => best,
-    })
+    let mut hosts = hosts.iter().filter(|host| host.weight > 0);
+    let mut best = hosts.next()?;
+    let mut most = credit(best);
+    for host in hosts {
+        let credit = credit(host);
+        let order = order(host, best);
+        let is_better = order.is_lt() || credit > most && order.is_eq();
+        if is_better {
+            (best, most) = (host, credit);
+        }
+    }
+    Some((best, most))
 }
 
 fn sum(hosts: &[Candidate]) -> i64 {

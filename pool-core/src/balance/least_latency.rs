@@ -1,7 +1,5 @@
 //! Least recent latency.
 
-use std::time::Duration;
-
 use crate::balance::{BalancePolicy, Candidate, Eligible, by_load};
 use crate::host::HostId;
 
@@ -29,32 +27,36 @@ impl BalancePolicy for LeastLatency {
     }
 
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let hosts = eligible.hosts().iter().filter(|host| host.weight > 0);
-        let timed = hosts.map(|host| (host, host.latency.map(nanos)));
-        timed
-            .reduce(|best, host| if is_faster(host, best) { host } else { best })
-            .map(|(host, _)| host.id)
+        let mut best: Option<(&Candidate, Option<u64>)> = None;
+        for host in eligible.hosts().iter().filter(|host| host.weight > 0) {
+            let cost = cost(host);
+            let better = match best {
+                None => true,
+                Some((best, least)) => match (cost, least) {
+                    (None, None) => by_load(host, best).is_lt(),
+                    (None, Some(_)) => true,
+                    (Some(_), None) => false,
+                    // Cross-multiplied: cost per weight.
+                    (Some(cost), Some(least)) => {
+                        u128::from(cost) * u128::from(best.weight)
+                            < u128::from(least) * u128::from(host.weight)
+                    }
+                },
+            };
+            if better {
+                best = Some((host, cost));
+            }
+        }
+        best.map(|(host, _)| host.id)
     }
 }
 
-/// A host and its latency in nanoseconds.
-type Timed<'a> = (&'a Candidate, Option<u64>);
-
-/// Whether a host comes before one that stands before it in the list.
-#[inline]
-fn is_faster((a, of_a): Timed<'_>, (b, of_b): Timed<'_>) -> bool {
-    let (Some(of_a), Some(of_b)) = (of_a, of_b) else {
-        return of_a.is_none() && (of_b.is_some() || by_load(a, b).is_lt());
-    };
-    // Latency × load per weight, cross-multiplied: exact, and nothing can overflow.
-    let cost = |nanos: u64, a: &Candidate, b: &Candidate| {
-        u128::from(nanos) * u128::from((u64::from(a.active) + 1) * u64::from(b.weight))
-    };
-    cost(of_a, a, b) < cost(of_b, b, a)
-}
-
-/// Saturates after 500 years.
-#[inline]
-fn nanos(latency: Duration) -> u64 {
-    u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX)
+/// Nanoseconds of latency × load; `None` while nothing was measured. Saturates far beyond any sane value.
+fn cost(host: &Candidate) -> Option<u64> {
+    let latency = host.latency?;
+    let nanos = latency
+        .as_secs()
+        .saturating_mul(1_000_000_000)
+        .saturating_add(u64::from(latency.subsec_nanos()));
+    Some(nanos.saturating_mul(u64::from(host.active) + 1))
 }
