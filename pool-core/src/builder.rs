@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::config::{Config, ConfigError, Roles};
 use crate::driver::Driver;
 use crate::failover::{FailoverPolicy, Ordered};
-use crate::host::Host;
+use crate::host::{Host, Role};
 use crate::pool::Pool;
 use crate::route::{Dialect, RoutePolicy, StatementRouter};
 use crate::weights::Weights;
@@ -126,6 +126,13 @@ impl<D: Driver> PoolBuilder<D> {
             let roles = hosts.iter().map(Host::role);
             if rules.mode.check(roles).is_err() && config.roles == Roles::Static {
                 return Err(ConfigError::new("endpoint_mode", "read-only needs a replica"));
+            }
+            let weighted = |host: &&Host| {
+                host.role() == Role::Source && host.weight().is_some_and(|weight| weight > 0)
+            };
+            if let Some(host) = hosts.iter().find(weighted) {
+                let what = format!("the source of a read-only endpoint has none: {host}");
+                return Err(ConfigError::new("weight", what));
             }
         }
         let runtime = Handle::try_current()

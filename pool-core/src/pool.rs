@@ -146,12 +146,9 @@ impl<D: Driver> Pool<D> {
         let started = cluster.clock.now();
         let ticket = cluster.ticket();
         if !cluster.rules.mode.serves_writes() {
-            return Err(self.error(
-                ErrorKind::NotWritable,
-                Phase::Selecting,
-                Access::Write,
-                started,
-            ));
+            let kind = ErrorKind::NotWritable;
+            let error = self.error(kind, Phase::Selecting, Access::Write, started);
+            return Err(error.with_detail("the endpoint is read-only"));
         }
         loop {
             if cluster.closed.load(Relaxed) {

@@ -1,7 +1,9 @@
 //! Leases for reads: which host, and what if it does not serve.
 
+use std::future::{Future, poll_fn};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -17,6 +19,7 @@ use crate::host::{HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::route::{Route, Target};
+use crate::slots::state::Slot;
 use crate::slots::store::{HostSlots, Refusal};
 use crate::verdict::Verdict;
 
@@ -105,7 +108,8 @@ impl<D: Driver> Pool<D> {
     /// Leases a connection for reads: the balance policy picks among the eligible hosts.
     ///
     /// A host that cannot be reached is excluded and another one picked; when no replica can serve, the
-    /// source does, if allowed. The hot path is that of [`Pool::get`].
+    /// source does, if allowed. If all that could serve are at their connection limits, the caller queues at
+    /// each of them and the first free slot is its own. The hot path is that of [`Pool::get`].
     ///
     /// Cancellation safety: as [`Pool::get`].
     ///
@@ -269,7 +273,16 @@ impl<D: Driver> Pool<D> {
                 }
                 .with_source(cause.error));
             };
-            match slots.checkout(ticket, deadline).await {
+            let queues = cluster.queues(&rules, &tried);
+            let (slots, answer) = match queues.len() {
+                // At their limits, all of them: whoever is free first.
+                2.. => first_slot(queues, ticket, deadline).await,
+                _ => {
+                    let answer = slots.checkout(ticket, deadline).await;
+                    (slots, answer)
+                }
+            };
+            match answer {
                 Ok(slot) => return Ok(Lease::new(slots, slot, Access::Read)),
                 Err(Refusal::Unreachable(cause)) => {
                     tried.push(slots.id());
@@ -289,7 +302,43 @@ impl<D: Driver> Pool<D> {
     }
 }
 
+/// Waits at several hosts at once: the first answer, and who gave it. The places at the others are given up.
+async fn first_slot<D: Driver>(
+    mut queues: Vec<Arc<HostSlots<D>>>,
+    ticket: u64,
+    deadline: Instant,
+) -> (Arc<HostSlots<D>>, Result<Box<Slot<D::Conn>>, Refusal>) {
+    let (place, answer) = {
+        let mut waiting: Vec<_> =
+            queues.iter().map(|slots| Box::pin(slots.checkout(ticket, deadline))).collect();
+        poll_fn(|context| {
+            let answers = waiting.iter_mut().map(|wait| wait.as_mut().poll(context)).enumerate();
+            for (place, answer) in answers {
+                if let Poll::Ready(answer) = answer {
+                    return Poll::Ready((place, answer));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    };
+    (queues.swap_remove(place), answer)
+}
+
 impl<D: Driver> Cluster<D> {
+    /// The hosts that only lack a slot, if no host lacks nothing.
+    fn queues(&self, rules: &EndpointRules, tried: &[HostId]) -> Vec<Arc<HostSlots<D>>> {
+        let hosts = self.hosts.load();
+        let facts = hosts.iter().map(|slots| self.facts(slots, tried.contains(&slots.id())));
+        let mut ids = SmallVec::<[HostId; 16]>::new();
+        match eligible(facts, rules, |candidate| ids.push(candidate.id)) {
+            Choice::WaitForSlot => {
+                hosts.iter().filter(|slots| ids.contains(&slots.id())).cloned().collect()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// Picks the host of one read. Takes no lock but the balance policy's own and allocates nothing for
     /// clusters of up to 16 eligible hosts.
     pub(crate) fn pick(

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::access::Access;
 use crate::driver::Driver;
 use crate::error::{Error, ErrorKind, Phase};
+use crate::host::Role;
 use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::read::ReadWish;
@@ -80,6 +81,11 @@ impl<D: Driver> Pool<D> {
         }
         if slots.health.weight() == 0 {
             return Err(self.route_refused(format!("host {name:?} has weight 0")));
+        }
+        let mode = self.cluster().rules.mode;
+        if !mode.serves_writes() && slots.health.role() != Role::Replica {
+            let detail = format!("host {name:?} is not a replica, the endpoint is read-only");
+            return Err(self.route_refused(detail));
         }
         Ok(slots)
     }

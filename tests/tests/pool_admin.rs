@@ -373,8 +373,34 @@ async fn a_read_only_endpoint_never_lends_for_writes() {
         .unwrap();
     sleep(secs(3)).await;
     drop(pool.get_host("h1").await.unwrap());
-    assert_eq!(pool.get().await.unwrap_err().kind(), ErrorKind::NotWritable);
+    let refused = pool.get().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotWritable);
+    assert!(refused.to_string().contains("the endpoint is read-only"), "{refused}");
     assert_eq!(pool.get_read().await.unwrap().host().name(), "h2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_source_of_a_read_only_endpoint_has_no_weight_and_serves_no_hint() {
+    let driver = Scripted::new();
+    let read_only = || builder(&driver, 2).endpoint_mode(EndpointMode::ReadOnly);
+    let pool = read_only().build().unwrap();
+    let refused = pool.set_weight("h1", 50).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    assert!(refused.to_string().contains("\"h1\" is the source of a read-only"), "{refused}");
+    pool.set_weight("h1", 0).unwrap();
+    pool.set_weight("h2", 50).unwrap();
+    // A replica with a weight that becomes the source takes no part either.
+    pool.promote("h2").unwrap();
+    let hint = "/*force_node='h2'*/ SELECT 1";
+    let refused = pool.get_for(hint).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Refused);
+    assert!(refused.to_string().contains("\"h2\" is not a replica"), "{refused}");
+    assert_eq!(pool.explain(hint).pick, None);
+
+    let source = |weight| Host::new("h9", 1).with_role(Role::Source).with_weight(weight);
+    let error = read_only().host(source(1)).build().unwrap_err();
+    assert!(error.to_string().contains("h9:1"), "{error}");
+    assert!(read_only().host(source(0)).build().is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
 use futures_util::poll;
+use pool_core::verdict::Verdict;
 use pool_tests::scripted::{Answer, Scripted};
 use support::{Random, builder, counts, ms, open, secs};
 use tokio::task::LocalSet;
@@ -130,4 +131,57 @@ async fn on_many_threads_every_caller_is_served() {
     let counts = counts(&pool, "h1");
     assert_eq!((counts.in_use, counts.waiting), (0, 0));
     assert!(open(&driver.host("h1")) <= 3);
+}
+
+/// Two full replicas: a read gets the first slot of either, and leaves nothing behind at the other.
+#[tokio::test(start_paused = true)]
+async fn a_read_waits_for_the_first_free_slot_of_any_host_that_could_serve() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 3).max_size(1).acquire_timeout(secs(5)).build().unwrap();
+    for free in ["h2", "h3"] {
+        let mut held = vec![pool.get_read().await.unwrap(), pool.get_read().await.unwrap()];
+        let mut read = Box::pin(pool.get_read());
+        let mut later = Box::pin(pool.get_read());
+        assert!(poll!(&mut read).is_pending() && poll!(&mut later).is_pending());
+        sleep(secs(1)).await;
+        held.retain(|lease| lease.host().name() != free);
+        assert_eq!(read.await.unwrap().host().name(), free);
+        assert_eq!(later.await.unwrap().host().name(), free, "in the order in which they came");
+        drop(held);
+        for host in ["h2", "h3"] {
+            assert_eq!((counts(&pool, host).waiting, counts(&pool, host).in_use), (0, 0), "{host}");
+        }
+    }
+    assert_eq!(counts(&pool, "h1").total(), 0, "the source was not asked");
+}
+
+/// A read that waits at two replicas goes on waiting at one when the other fails, and gives up both places
+/// when it is given up.
+#[tokio::test(start_paused = true)]
+async fn a_read_that_waits_at_several_hosts_survives_the_failure_of_one() {
+    let driver = Scripted::new();
+    let pool = builder(&driver, 3)
+        .max_size(1)
+        .read_fallback_primary(false)
+        .acquire_timeout(secs(20))
+        .probe_interval(Some(secs(1)))
+        .build()
+        .unwrap();
+    let (one, two) = (pool.get_read().await.unwrap(), pool.get_read().await.unwrap());
+    let (failing, other) = (one.host().name().to_owned(), two.host().name().to_owned());
+    let read = pool.get_read();
+    let mut given_up = Box::pin(pool.get_read());
+    assert!(poll!(&mut given_up).is_pending());
+    let waiting = |host: &str| counts(&pool, host).waiting;
+    assert_eq!((waiting(&failing), waiting(&other)), (1, 1));
+    drop(given_up);
+    assert_eq!((waiting(&failing), waiting(&other)), (0, 0));
+    driver.host(&failing).down(Verdict::HostDown);
+    let free = async {
+        sleep(secs(10)).await;
+        drop(one);
+        drop(two);
+    };
+    let (read, ()) = tokio::join!(read, free);
+    assert_eq!(read.unwrap().host().name(), other);
 }

@@ -61,11 +61,17 @@ impl<D: Driver> Pool<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] for an unknown host or a weight out of range.
+    /// [`ErrorKind::Refused`] for an unknown host, a weight out of range, and one above 0 for the source of a
+    /// read-only endpoint.
     pub fn set_weight(&self, name: &str, weight: u32) -> Result<(), Error> {
         let slots = self.member(name)?;
         if weight > MAX_WEIGHT {
             let detail = format!("weight {weight} of host {name:?} is more than {MAX_WEIGHT}");
+            return Err(self.refused(detail));
+        }
+        let mode = self.cluster().rules.mode;
+        if weight > 0 && !mode.serves_writes() && slots.health.role() == Role::Source {
+            let detail = format!("host {name:?} is the source of a read-only endpoint");
             return Err(self.refused(detail));
         }
         slots.health.set_weight(weight);
