@@ -240,7 +240,8 @@ async fn a_read_in_the_queue_of_a_host_that_goes_down_moves_on() {
     for read in &mut reads {
         assert!(poll!(read).is_pending());
     }
-    assert_eq!((counts(&pool, "h2").waiting, counts(&pool, "h3").waiting), (1, 1));
+    let waiting = |host: &str| counts(&pool, host).waiting;
+    assert_eq!((waiting("h2"), waiting("h3")), (2, 2), "each of them at both");
     driver.host("h2").down(Verdict::HostDown);
     driver.host("h3").down(Verdict::HostDown);
     let started = Instant::now();
