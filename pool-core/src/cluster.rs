@@ -47,6 +47,8 @@ pub(crate) struct Cluster<D: Driver> {
     pub(crate) promoted: AtomicUsize,
     /// Wakes a walk that pauses: somebody else found a writer.
     pub(crate) writer_found: Notify,
+    /// Wakes reads that wait for the first probe of a host.
+    pub(crate) first_probe: Notify,
     /// The walk under way, if any: one per cluster.
     pub(crate) walk: Mutex<Option<watch::Receiver<Option<WalkEnd>>>>,
     /// When writes left the first host (nanoseconds on the pool's clock, 0 while they are there), and
@@ -94,6 +96,7 @@ impl<D: Driver> Cluster<D> {
             last_writer: ArcSwapOption::empty(),
             promoted: AtomicUsize::new(usize::MAX),
             writer_found: Notify::new(),
+            first_probe: Notify::new(),
             walk: Mutex::new(None),
             left_at: AtomicU64::new(0),
             checkouts: AtomicU64::new(0),

@@ -51,6 +51,9 @@ impl<D: Driver> Cluster<D> {
                         cluster.doubt(&slots, cause, failures);
                     }
                 }
+                if slots.health.note_probed() {
+                    cluster.first_probe.notify_waiters();
+                }
                 let pause = if failures == 0 {
                     // Jitter, so that many pools do not ask in step.
                     cluster

@@ -7,15 +7,16 @@ use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::access::Access;
-use crate::balance::endpoint::{Choice, EndpointRules, eligible, verdict};
+use crate::balance::endpoint::{Choice, Eligibility, EndpointRules, eligible, verdict};
 use crate::balance::{Candidate, Eligible};
 use crate::cluster::Cluster;
 use crate::driver::Driver;
 use crate::error::{Cause, Error, ErrorKind, Phase};
 use crate::host::{HostId, Role};
+use crate::lag::Lag;
 use crate::lease::Lease;
 use crate::pool::Pool;
 use crate::route::{Route, Target};
@@ -109,7 +110,8 @@ impl<D: Driver> Pool<D> {
     ///
     /// A host that cannot be reached is excluded and another one picked; when no replica can serve, the
     /// source does, if allowed. If all that could serve are at their connection limits, the caller queues at
-    /// each of them and the first free slot is its own. The hot path is that of [`Pool::get`].
+    /// each of them and the first free slot is its own. In a pool so young that a probe must first tell who
+    /// may serve, the caller waits for that. The hot path is that of [`Pool::get`].
     ///
     /// Cancellation safety: as [`Pool::get`].
     ///
@@ -158,6 +160,9 @@ impl<D: Driver> Pool<D> {
         wish.tried.extend(main);
         rules.only_replicas = true;
         rules.read_fallback_primary = false;
+        if picked.is_none() && falls_back {
+            return Ok(None);
+        }
         match self.read_from(picked, rules, &wish.tried).await {
             Ok(lease) => Ok(Some(lease)),
             Err(error) if falls_back && error.kind() == ErrorKind::NoHost => Ok(None),
@@ -248,12 +253,26 @@ impl<D: Driver> Pool<D> {
         let ticket = cluster.ticket();
         let mut permanent: Option<Cause> = None;
         let mut curable = false;
+        let mut looked_again = false;
         loop {
             if cluster.closed.load(Relaxed) {
                 return Err(self.error(ErrorKind::Closed, Phase::Selecting, Access::Read, started));
             }
             let picked = first.take().or_else(|| cluster.pick(&rules, &tried));
             let Some(slots) = picked else {
+                match cluster.first_probe(&rules, &tried, deadline).await {
+                    FirstProbe::Came => continue,
+                    FirstProbe::Late => {
+                        let (kind, phase) = (ErrorKind::Timeout, Phase::Validating);
+                        return Err(self.error(kind, phase, Access::Read, started));
+                    }
+                    // It may have come since nobody could be picked.
+                    FirstProbe::None if !looked_again => {
+                        looked_again = true;
+                        continue;
+                    }
+                    FirstProbe::None => {}
+                }
                 let refused = |slots: &HostSlots<D>| {
                     let facts = cluster.facts(slots, tried.contains(&slots.id()));
                     Some(verdict(&facts, &rules).as_str())
@@ -325,7 +344,50 @@ async fn first_slot<D: Driver>(
     (queues.swap_remove(place), answer)
 }
 
+/// How a wait for the first probe of a host ended.
+enum FirstProbe {
+    /// One has come: worth another look.
+    Came,
+    /// The deadline passed.
+    Late,
+    /// There is none to wait for.
+    None,
+}
+
 impl<D: Driver> Cluster<D> {
+    /// Waits for the first probe of a host that may serve these reads once it is known what it is or how far
+    /// behind. A host that does not answer keeps nobody waiting for longer than its probe takes.
+    async fn first_probe(
+        &self,
+        rules: &EndpointRules,
+        tried: &[HostId],
+        deadline: Instant,
+    ) -> FirstProbe {
+        if self.config.probe_interval.is_none() {
+            return FirstProbe::None;
+        }
+        let probed = self.first_probe.notified();
+        let mut probed = std::pin::pin!(probed);
+        // Registered before the look, so that a probe in between is not missed.
+        probed.as_mut().enable();
+        let is_awaited = |slots: &Arc<HostSlots<D>>| {
+            let facts = self.facts(slots, tried.contains(&slots.id()));
+            let doubt = verdict(&facts, rules);
+            let curable = matches!(
+                doubt,
+                Eligibility::WrongRole(Role::Unknown) | Eligibility::Lagging(Lag::NotAsked)
+            );
+            curable && !facts.drained && !facts.tried && !slots.health.was_probed()
+        };
+        if !self.hosts.load().iter().any(is_awaited) {
+            return FirstProbe::None;
+        }
+        match timeout_at(deadline, probed).await {
+            Ok(()) => FirstProbe::Came,
+            Err(_) => FirstProbe::Late,
+        }
+    }
+
     /// The hosts that only lack a slot, if no host lacks nothing.
     fn queues(&self, rules: &EndpointRules, tried: &[HostId]) -> Vec<Arc<HostSlots<D>>> {
         let hosts = self.hosts.load();

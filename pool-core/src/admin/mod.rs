@@ -175,6 +175,7 @@ impl<D: Driver> Cluster<D> {
         self.closed.store(true, Relaxed);
         self.writer.store(None);
         self.writer_found.notify_waiters();
+        self.first_probe.notify_waiters();
         for slots in self.hosts.load().iter() {
             slots.shut();
         }

@@ -32,6 +32,8 @@ pub(crate) struct Health {
     blocked_until: AtomicU64,
     blocks: AtomicU32,
     draining: AtomicBool,
+    /// Whether a probe has ended, however it did.
+    probed: AtomicBool,
     /// Smoothed lease time in nanoseconds; 0 is "not measured".
     latency: AtomicU64,
     cause: Mutex<Option<Cause>>,
@@ -49,6 +51,7 @@ impl Health {
             blocked_until: AtomicU64::new(0),
             blocks: AtomicU32::new(0),
             draining: AtomicBool::new(false),
+            probed: AtomicBool::new(false),
             latency: AtomicU64::new(0),
             cause: Mutex::new(None),
         }
@@ -147,6 +150,15 @@ impl Health {
 
     pub(crate) fn set_draining(&self, draining: bool) {
         self.draining.store(draining, Relaxed);
+    }
+
+    pub(crate) fn was_probed(&self) -> bool {
+        self.probed.load(Relaxed)
+    }
+
+    /// A probe has ended. True for the first one.
+    pub(crate) fn note_probed(&self) -> bool {
+        !self.probed.swap(true, Relaxed)
     }
 
     pub(crate) fn latency(&self) -> Option<Duration> {
