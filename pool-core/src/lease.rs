@@ -69,9 +69,10 @@ impl<D: Driver> Lease<D> {
         self.home.health.role() == crate::host::Role::Source
     }
 
-    /// Whether the connection's host is known to be a replica now.
+    /// Whether the connection's host is known to be a replica now. With static roles the host that takes
+    /// writes may be configured as one, so a lease for writes is none.
     pub(crate) fn is_replica(&self) -> bool {
-        self.home.health.role() == crate::host::Role::Replica
+        self.access != Access::Write && self.home.health.role() == crate::host::Role::Replica
     }
 
     /// How long ago the connection was opened.

@@ -137,47 +137,6 @@ impl<D: SessionDriver> Session<D> {
         result
     }
 
-    async fn run_main<T, F>(
-        &mut self,
-        kind: Statement,
-        work: F,
-    ) -> Result<T, SessionError<D::Error>>
-    where
-        T: Send,
-        F: for<'c> FnOnce(&'c mut D::Conn) -> Work<'c, T, D::Error> + Send,
-    {
-        let mut value = None;
-        let mut work = Some(work);
-        let mut last = None;
-        let mut command = self.start(Call::Execute(kind))?;
-        loop {
-            command = match command {
-                Command::Run(Job::Statement) => {
-                    let work = work.take();
-                    let ran = match (self.lease.as_mut(), work) {
-                        (Some(lease), Some(work)) => match work(lease).await {
-                            Ok(done) => {
-                                value = Some(done);
-                                Ok(())
-                            }
-                            Err(error) => Err(error),
-                        },
-                        // Asked for a second time, or without a connection: never run anything twice.
-                        _ => return Err(self.refuse(Failure::Closed)),
-                    };
-                    self.ran(ran, &mut last)
-                }
-                command => match self.step(command, &mut last).await {
-                    Next::Command(command) => command,
-                    Next::Done(Ok(())) => {
-                        return value.ok_or_else(|| self.refuse(Failure::Closed));
-                    }
-                    Next::Done(Err(failure)) => return Err(self.failed(failure, last)),
-                },
-            };
-        }
-    }
-
     /// Starts a transaction.
     ///
     /// # Errors
@@ -281,18 +240,6 @@ impl<D: SessionDriver> Session<D> {
     /// Notes the current database after a statement changed it (`USE`).
     pub fn note_database(&mut self, name: &str) {
         self.logical.note_database(name.into());
-    }
-
-    async fn drive(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
-        let mut last = None;
-        let mut command = self.start(call)?;
-        loop {
-            command = match self.step(command, &mut last).await {
-                Next::Command(command) => command,
-                Next::Done(Ok(())) => return Ok(()),
-                Next::Done(Err(failure)) => return Err(self.failed(failure, last)),
-            };
-        }
     }
 
     /// Begins a call. Its host list is that of the pool at this moment.

@@ -1,8 +1,8 @@
 //! Work on the main connection, and what a session that routes notes about it.
 
-use crate::failover::Call;
+use crate::failover::{Call, Command, Failure, Job, Statement};
 use crate::route::{Route, ServerFlags};
-use crate::session::{Session, SessionDriver, SessionError};
+use crate::session::{Next, Session, SessionDriver, SessionError, Work};
 
 impl<D: SessionDriver> Session<D> {
     /// A call that is not a statement, on the main connection.
@@ -11,6 +11,48 @@ impl<D: SessionDriver> Session<D> {
         let result = self.drive(call).await;
         self.after_main(None, result.is_ok()).await;
         result
+    }
+
+    /// Runs one statement there.
+    pub(super) async fn run_main<T, F>(
+        &mut self,
+        kind: Statement,
+        work: F,
+    ) -> Result<T, SessionError<D::Error>>
+    where
+        T: Send,
+        F: for<'c> FnOnce(&'c mut D::Conn) -> Work<'c, T, D::Error> + Send,
+    {
+        let mut value = None;
+        let mut work = Some(work);
+        let mut last = None;
+        let mut command = self.start(Call::Execute(kind))?;
+        loop {
+            command = match command {
+                Command::Run(Job::Statement) => {
+                    let work = work.take();
+                    let ran = match (self.lease.as_mut(), work) {
+                        (Some(lease), Some(work)) => match work(lease).await {
+                            Ok(done) => {
+                                value = Some(done);
+                                Ok(())
+                            }
+                            Err(error) => Err(error),
+                        },
+                        // Asked for a second time, or without a connection: never run anything twice.
+                        _ => return Err(self.refuse(Failure::Closed)),
+                    };
+                    self.ran(ran, &mut last)
+                }
+                command => match self.step(command, &mut last).await {
+                    Next::Command(command) => command,
+                    Next::Done(Ok(())) => {
+                        return value.ok_or_else(|| self.refuse(Failure::Closed));
+                    }
+                    Next::Done(Err(failure)) => return Err(self.failed(failure, last)),
+                },
+            };
+        }
     }
 
     /// A statement or call is about to run on the main connection.
@@ -53,6 +95,18 @@ impl<D: SessionDriver> Session<D> {
     pub(super) fn notice_given_up(&mut self) {
         if self.routing.as_mut().is_some_and(|routing| std::mem::take(&mut routing.asking)) {
             self.logical.link_lost();
+        }
+    }
+
+    async fn drive(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
+        let mut last = None;
+        let mut command = self.start(call)?;
+        loop {
+            command = match self.step(command, &mut last).await {
+                Next::Command(command) => command,
+                Next::Done(Ok(())) => return Ok(()),
+                Next::Done(Err(failure)) => return Err(self.failed(failure, last)),
+            };
         }
     }
 }

@@ -85,3 +85,30 @@ async fn a_read_only_endpoint_opens_nothing_on_the_source() {
     });
     assert_eq!(on_source, None);
 }
+
+#[tokio::test]
+async fn sessions_that_share_single_connections_wait_for_each_other_and_get_through() {
+    let keys = "maxPoolSize=1";
+    let bench = Bench::with(2, keys, StatementRouter::default()).await;
+    let tasks: Vec<_> = (0..6)
+        .map(|number| {
+            let pool = bench.pool.clone();
+            tokio::spawn(async move {
+                // Each leaves a connection beside its main one behind, in turn.
+                for _ in 0..5 {
+                    let mut session = Session::new(&pool, SessionOptions::default());
+                    session.query_drop("SELECT COUNT(*) FROM t").await.unwrap();
+                    if number % 2 == 0 {
+                        session.begin_read_only().await.unwrap();
+                        session.query_drop("SELECT COUNT(*) FROM t").await.unwrap();
+                        session.commit().await.unwrap();
+                    }
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        within("a session", task).await.unwrap();
+    }
+    assert_eq!(bench.in_use(), 0);
+}

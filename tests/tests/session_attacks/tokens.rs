@@ -5,10 +5,10 @@ use std::time::Duration;
 use pool_core::failover::Failure;
 use pool_core::route::{Pin, StatementRouter};
 use pool_mysql::{Consistency, Session, Statements};
-use pool_tests::mysql::Fault;
+use pool_tests::mysql::{Fault, LoggedStatement, Outcome};
 use tokio::time::Instant;
 
-use crate::bench::{Bench, within};
+use crate::bench::{Bench, until, within};
 
 const PATIENCE: Consistency = Consistency::Token(Duration::from_millis(10));
 const POSITION: &str = "gtid_executed";
@@ -217,4 +217,36 @@ async fn the_source_is_not_asked_for_what_was_written_before_the_return_to_it() 
     assert_eq!(bench.session.host().unwrap().port(), bench.cluster.host(0).port(), "it is back");
     let asked = bench.log(POSITION);
     assert!(asked.iter().all(|line| line.host != 0), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_write_that_was_given_up_counts_as_done() {
+    let mut bench = bench().await;
+    bench.session.connect().await.unwrap();
+    bench.cluster.host(0).set_statement_delay(Duration::from_millis(300));
+    let (cluster, session) = (&bench.cluster, &mut bench.session);
+    let is_there = || cluster.statements().iter().any(|line| line.text.contains("INSERT"));
+    tokio::select! {
+        _ = session.query_drop("INSERT INTO t (v) VALUES (1)") => panic!("it takes longer"),
+        () = until("the insert arrives", is_there) => {}
+    }
+    let is_done = |line: &LoggedStatement| line.outcome == Outcome::Ran;
+    until("it is done", || bench.log("INSERT").iter().any(is_done)).await;
+    bench.cluster.host(0).set_statement_delay(Duration::ZERO);
+    let mut seen = bench.session.query_first::<i64>("SELECT COUNT(*) FROM t").await;
+    if let Err(lost) = &seen {
+        assert_eq!(lost.failure, Failure::Switched, "{lost}");
+        seen = bench.session.query_first("SELECT COUNT(*) FROM t").await;
+    }
+    assert_eq!(seen.unwrap(), Some(1));
+}
+
+#[tokio::test]
+async fn a_statement_whose_link_broke_counts_as_done() {
+    let bench = bench().await;
+    let mut own = Statements::new(&bench.pool).consistency(PATIENCE);
+    bench.cluster.host(0).inject_matching(1, "INSERT", Fault::DropAfter);
+    own.query_drop("INSERT INTO t (v) VALUES (1)").await.unwrap_err();
+    let seen: Option<i64> = own.query_first("SELECT COUNT(*) FROM t").await.unwrap();
+    assert_eq!(seen, Some(1));
 }

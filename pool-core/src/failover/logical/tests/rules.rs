@@ -589,3 +589,70 @@ fn a_report_out_of_turn_ends_the_call_and_never_panics() {
     assert_eq!(logical.report(now, Report::Waited), Command::Done(Err(Failure::Closed)));
     assert_eq!(logical.host(), None);
 }
+
+/// A logical connection on H2, whose source is due after every statement.
+fn strayed() -> Logical {
+    let policy = two_turns().queries_before_retry_source(1).build().unwrap();
+    let options = policy.session_options();
+    let hosts = [HostId::new(0), HostId::new(1)];
+    let mut logical = Logical::new(Arc::new(policy), options, hosts);
+    let mut command = logical.call(Duration::ZERO, Call::Connect);
+    while let Command::Open(open) = &command {
+        let outcome = match open.host == hosts[1] {
+            true => Outcome::Connected,
+            false => Outcome::Failed { verdict: Verdict::HostDown, by_budget: false },
+        };
+        command = logical.report(Duration::ZERO, Report::Opened(outcome));
+    }
+    assert_eq!((command, logical.host()), (Command::Done(OK), Some(hosts[1])));
+    logical
+}
+
+fn run(logical: &mut Logical) -> Command {
+    let run = logical.call(Duration::ZERO, Call::Execute(Statement::Plain));
+    assert_eq!(run, Command::Run(Job::Statement));
+    logical.report(Duration::ZERO, Report::Ran(Ran::Done { in_transaction: false }))
+}
+
+#[test]
+fn what_is_bound_to_the_connection_holds_the_session_there() {
+    let mut logical = strayed();
+    logical.hold(true);
+    for _ in 0..3 {
+        assert_eq!(run(&mut logical), Command::Done(OK));
+    }
+    logical.hold(false);
+    assert!(matches!(run(&mut logical), Command::Open(open) if open.host == HostId::new(0)));
+}
+
+#[test]
+fn a_link_that_is_lost_between_two_calls_is_told_by_the_next_one() {
+    let mut logical = strayed();
+    logical.link_lost();
+    assert_eq!(logical.host(), None);
+    let command = logical.call(Duration::ZERO, Call::Execute(Statement::Plain));
+    assert!(matches!(command, Command::Open(_)), "nothing is sent on the lost one: {command:?}");
+    let told = logical.report(Duration::ZERO, Report::Opened(Outcome::Connected));
+    assert_eq!(told, Command::Done(Err(Failure::Switched)));
+}
+
+#[test]
+fn a_transaction_goes_with_a_link_that_is_lost_between_two_calls() {
+    let mut logical = strayed();
+    assert_eq!(logical.call(Duration::ZERO, Call::Begin), Command::Run(Job::Begin));
+    let begun = logical.report(Duration::ZERO, Report::Ran(Ran::Done { in_transaction: true }));
+    assert_eq!(begun, Command::Done(OK));
+    logical.link_lost();
+    assert!(logical.transaction_lost() && !logical.in_transaction());
+    let refused = logical.call(Duration::ZERO, Call::Execute(Statement::Plain));
+    assert_eq!(refused, Command::Done(Err(Failure::TransactionLost)));
+}
+
+#[test]
+fn autocommit_that_a_text_switched_is_carried_along() {
+    let mut logical = strayed();
+    logical.note_autocommit(false);
+    logical.link_lost();
+    let command = logical.call(Duration::ZERO, Call::Connect);
+    assert!(matches!(command, Command::Open(open) if !open.carry.autocommit));
+}
