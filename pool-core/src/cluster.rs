@@ -339,7 +339,9 @@ impl<D: Driver> Cluster<D> {
         let active = slots.active();
         let mut facts = HostFacts::new(slots.id(), health.role(), health.weight());
         facts.active = active;
-        facts.latency = health.latency();
+        if self.config.measure_latency {
+            facts.latency = health.latency(self.clock.now());
+        }
         facts.drained = health.is_draining();
         if health.is_blocked() {
             facts.blocked_for = health.blocked_for(self.clock.now());

@@ -24,6 +24,12 @@ impl PeakEwma {
         Self { decay, state: None }
     }
 
+    /// As it was when it was `average` and its last sample came at `at`.
+    #[cfg_attr(not(feature = "runtime"), expect(dead_code))]
+    pub(crate) fn resumed(average: Duration, at: Duration) -> Self {
+        Self { state: Some((average.as_nanos() as f64, at)), ..Self::default() }
+    }
+
     /// Adds a latency measured at `now` (any monotonic clock, the same for all calls).
     pub fn record(&mut self, now: Duration, sample: Duration) {
         let sample = sample.as_nanos() as f64;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
+use crate::balance::PeakEwma;
 use crate::driver::Lag;
 use crate::error::Cause;
 use crate::host::{Host, Role};
@@ -34,8 +35,10 @@ pub(crate) struct Health {
     draining: AtomicBool,
     /// Whether a probe has ended, however it did.
     probed: AtomicBool,
-    /// Smoothed lease time in nanoseconds; 0 is "not measured".
+    /// Smoothed lease time in nanoseconds as of `latency_at`; 0 is "not measured".
     latency: AtomicU64,
+    /// When the last lease ended, in nanoseconds on the pool's clock.
+    latency_at: AtomicU64,
     cause: Mutex<Option<Cause>>,
 }
 
@@ -53,6 +56,7 @@ impl Health {
             draining: AtomicBool::new(false),
             probed: AtomicBool::new(false),
             latency: AtomicU64::new(0),
+            latency_at: AtomicU64::new(0),
             cause: Mutex::new(None),
         }
     }
@@ -161,20 +165,29 @@ impl Health {
         !self.probed.swap(true, Relaxed)
     }
 
-    pub(crate) fn latency(&self) -> Option<Duration> {
-        match self.latency.load(Relaxed) {
-            0 => None,
-            nanos => Some(Duration::from_nanos(nanos)),
-        }
+    /// The smoothed time of leases, faded by the time since the last one.
+    pub(crate) fn latency(&self, now: Duration) -> Option<Duration> {
+        self.latency_then()?.value(now)
     }
 
-    /// Peak EWMA: a slow lease counts at once, fast ones bring it down by a tenth each. Two writers may
-    /// lose one sample to each other, which a smoothed value can bear.
-    pub(crate) fn note_latency(&self, sample: Duration) {
-        let sample = nanos(sample).max(1);
-        let old = self.latency.load(Relaxed);
-        let new = if sample >= old { sample } else { old - old / 10 + sample / 10 };
-        self.latency.store(new, Relaxed);
+    /// A lease ended that took this long. Two writers may lose one sample to each other, which a smoothed
+    /// value can bear.
+    pub(crate) fn note_latency(&self, now: Duration, sample: Duration) {
+        let mut latency = self.latency_then().unwrap_or_default();
+        latency.record(now, sample);
+        let average = latency.value(now).map_or(0, nanos);
+        self.latency_at.store(nanos(now), Relaxed);
+        self.latency.store(average.max(1), Relaxed);
+    }
+
+    fn latency_then(&self) -> Option<PeakEwma> {
+        match self.latency.load(Relaxed) {
+            0 => None,
+            average => {
+                let at = Duration::from_nanos(self.latency_at.load(Relaxed));
+                Some(PeakEwma::resumed(Duration::from_nanos(average), at))
+            }
+        }
     }
 
     pub(crate) fn cause(&self) -> Option<Cause> {

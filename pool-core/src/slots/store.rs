@@ -176,7 +176,7 @@ impl<D: Driver> HostSlots<D> {
         let held = now.saturating_sub(slot.taken);
         self.meter().hold.record(held.as_secs_f64());
         if self.config.measure_latency {
-            self.health.note_latency(held);
+            self.health.note_latency(now, held);
         }
         match liveness {
             Liveness::Clean => self.park(now, slot),
