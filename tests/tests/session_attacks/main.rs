@@ -5,6 +5,7 @@
 mod bench;
 mod binding;
 mod cancel;
+mod chaos;
 mod faults;
 mod hints;
 mod limits;
