@@ -35,7 +35,10 @@ impl<D: Driver> Pool<D> {
             let facts = cluster.facts(slots, false);
             (name_of(slots), verdict(&facts, &rules).to_string())
         });
-        let writer = || cluster.usable_writer().map(|slots| name_of(&slots));
+        let writer = || {
+            let serves = cluster.rules.mode.serves_writes();
+            cluster.usable_writer().filter(|_| serves).map(|slots| name_of(&slots))
+        };
         let pick = match route.target {
             Target::Replica => cluster.peek(&rules).map(|slots| name_of(&slots)),
             Target::Host(name) => self.hinted(name).ok().map(|slots| name_of(&slots)),
