@@ -146,6 +146,36 @@ async fn a_read_whose_link_broke_runs_once_more_elsewhere_and_a_write_never_does
 }
 
 #[tokio::test]
+async fn reads_of_a_caller_who_wants_the_source_stay_there_unless_a_hint_says_otherwise() {
+    let cluster = Cluster::start(2).await.unwrap();
+    cluster.log_statements(true);
+    let pool = open(&cluster).await;
+    let mut statements = Statements::new(&pool).consistency(Consistency::Source);
+    let mut session =
+        Session::new(&pool, SessionOptions::default()).consistency(Consistency::Source);
+    for sql in ["SELECT v AS plain FROM t", "/*FORCE_SLAVE*/ SELECT v AS forced FROM t"] {
+        statements.query_drop(sql).await.unwrap();
+        session.query_drop(sql).await.unwrap();
+    }
+    assert_eq!((ran(&cluster, "plain"), ran(&cluster, "forced")), (vec![0, 0], vec![1, 1]));
+}
+
+#[tokio::test]
+async fn a_refused_write_did_not_run_and_may_be_sent_again() {
+    let cluster = Cluster::start(2).await.unwrap();
+    let pool = open(&cluster).await;
+    cluster.promote(1).await.unwrap();
+    let insert = "INSERT INTO t VALUES (5, 5)";
+    let refused = pool.query_drop(insert).await.unwrap_err();
+    assert!(matches!(refused, StatementError::NotWritable { .. }), "{refused}");
+    assert!(refused.safe_to_retry());
+    pool.query_drop(insert).await.unwrap();
+    assert_eq!(pool.status().writer().unwrap().name, cluster.host(1).addr().to_string().into());
+    let failed = pool.query_drop(insert).await.unwrap_err();
+    assert!(!failed.safe_to_retry(), "{failed}");
+}
+
+#[tokio::test]
 async fn explain_shows_the_route_the_hosts_and_the_pick() {
     let cluster = Cluster::start(2).await.unwrap();
     let pool = open(&cluster).await;

@@ -242,9 +242,10 @@ impl<D: SessionDriver> Session<D> {
                 Ok(Some(value))
             }
             Ok(None) => Ok(None),
-            Err(StatementError::Driver { host, error }) => {
-                Err(self.failed_beside(host, error, Failure::ReadLost))
-            }
+            Err(
+                StatementError::Driver { host, error }
+                | StatementError::NotWritable { host, error },
+            ) => Err(self.failed_beside(host, error, Failure::ReadLost)),
             Err(StatementError::Pool(error)) => Err(self.unserved(error)),
             Err(StatementError::NeedsSession(_)) => Ok(None),
         }

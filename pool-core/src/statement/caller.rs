@@ -3,6 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::{Instant, timeout};
@@ -15,6 +16,7 @@ use crate::pool::Pool;
 use crate::read::ReadWish;
 use crate::route::Route;
 use crate::statement::StatementError;
+use crate::verdict::Verdict;
 
 /// The future of a statement on a connection.
 pub type Work<'c, T, E> = Pin<Box<dyn Future<Output = Result<T, E>> + Send + 'c>>;
@@ -26,6 +28,8 @@ pub enum Consistency {
     /// Reads may be behind by the lag of their replica.
     #[default]
     Eventual,
+    /// All reads go to the source, save for those that a hint sends elsewhere.
+    Source,
     /// After a write, a read waits on its replica for that write, up to this bound, then uses the source.
     /// Costs one round trip after each write and one before each read on a replica.
     Token(Duration),
@@ -125,6 +129,7 @@ impl<D: TokenDriver> Caller<D> {
         !route.is_hinted()
             && match self.consistency {
                 Consistency::Eventual => false,
+                Consistency::Source => true,
                 Consistency::Token(_) => self.unplaced || self.token.is_some(),
                 Consistency::Window(window) => self.wrote.is_some_and(|at| at.elapsed() < window),
             }
@@ -143,6 +148,7 @@ impl<D: TokenDriver> Caller<D> {
         let token = match self.consistency {
             _ if hinted => None,
             Consistency::Eventual => None,
+            Consistency::Source => return Ok(None),
             Consistency::Window(window) => match self.wrote {
                 Some(at) if at.elapsed() < window => return Ok(None),
                 _ => None,
@@ -194,20 +200,20 @@ impl<D: TokenDriver> Caller<D> {
         };
         let host = lease.host().shared_name();
         let id = lease.host().id();
-        let failed = |error| Err(StatementError::Driver { host, error });
+        let report = |error| Err(failed(pool, host, error));
         if !repeatable || !is_lost(pool, &mut lease, &error) || !pool.retry_budget().withdraw() {
-            return failed(error);
+            return report(error);
         }
         drop(lease);
         // The first error is the one to report if nobody else can serve.
         let mut lease = match self.lease(pool, route, &[id], has).await {
             Ok(Some(lease)) => lease,
             Ok(None) => return Ok(None),
-            Err(_) => return failed(error),
+            Err(_) => return report(error),
         };
         match work(&mut lease, route.sent.to_string()).await {
             Ok(value) => Ok(Some((value, lease))),
-            Err(error) => Err(StatementError::Driver { host: lease.host().shared_name(), error }),
+            Err(error) => Err(failed(pool, lease.host().shared_name(), error)),
         }
     }
 
@@ -276,6 +282,18 @@ async fn reached<D: TokenDriver>(
             lease.discard();
             None
         }
+    }
+}
+
+/// The error of a statement that ran on that host.
+pub(super) fn failed<D: Driver>(
+    pool: &Pool<D>,
+    host: Arc<str>,
+    error: D::Error,
+) -> StatementError<D::Error> {
+    match pool.cluster().driver.verdict(&error) {
+        Verdict::Demoted => StatementError::NotWritable { host, error },
+        _ => StatementError::Driver { host, error },
     }
 }
 

@@ -20,8 +20,24 @@ pub enum StatementError<E> {
     },
     /// It would bind a session, and there is none: use a lease or a session. It did not run.
     NeedsSession(Pin),
+    /// The host takes no writes (any more); it did not run. The pool looks for the host that does, so it may
+    /// be sent again (section 11 of the routing rules).
+    NotWritable {
+        /// The host that refused it.
+        host: Arc<str>,
+        /// What the driver says.
+        error: E,
+    },
     /// No connection could be had; the statement did not run.
     Pool(Error),
+}
+
+impl<E> StatementError<E> {
+    /// Whether the same statement may be sent again without the danger of running it twice.
+    #[must_use]
+    pub const fn safe_to_retry(&self) -> bool {
+        matches!(self, Self::NotWritable { .. } | Self::Pool(_))
+    }
 }
 
 impl<E: fmt::Display> fmt::Display for StatementError<E> {
@@ -31,6 +47,9 @@ impl<E: fmt::Display> fmt::Display for StatementError<E> {
             Self::NeedsSession(pin) => {
                 write!(f, "the statement binds a session ({pin}); use a lease or a session")
             }
+            Self::NotWritable { host, error } => {
+                write!(f, "{host} takes no writes, the statement did not run: {error}")
+            }
             Self::Pool(error) => error.fmt(f),
         }
     }
@@ -39,7 +58,7 @@ impl<E: fmt::Display> fmt::Display for StatementError<E> {
 impl<E: StdError + 'static> StdError for StatementError<E> {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
-            Self::Driver { error, .. } => Some(error),
+            Self::Driver { error, .. } | Self::NotWritable { error, .. } => Some(error),
             Self::NeedsSession(_) => None,
             Self::Pool(error) => Some(error),
         }

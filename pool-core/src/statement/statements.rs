@@ -5,7 +5,7 @@ use std::fmt;
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::route::Target;
-use crate::statement::caller::is_lost;
+use crate::statement::caller::{failed, is_lost};
 use crate::statement::{Caller, Consistency, Has, StatementError, TokenDriver, Work};
 
 /// Statements of one caller (a web request, a job), routed one by one.
@@ -107,7 +107,7 @@ impl<D: TokenDriver> Statements<D> {
         if writes && !lost && !self.caller.wrote(&pool, &mut lease).await {
             lease.discard();
         }
-        ran.map_err(|error| StatementError::Driver { host, error })
+        ran.map_err(|error| failed(&pool, host, error))
     }
 }
 
