@@ -8,6 +8,7 @@
 //! that nothing binds are served beside it, by other hosts ([`Session::run`]).
 
 mod beside;
+mod driver;
 mod error;
 mod main;
 mod open;
@@ -15,11 +16,11 @@ mod routed;
 mod routing;
 
 use std::fmt;
-use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+pub use self::driver::SessionDriver;
 pub use self::error::SessionError;
 use self::open::Opener;
 use self::routing::Routing;
@@ -28,44 +29,12 @@ use crate::clock::Clock;
 use crate::cluster::Hosts;
 use crate::driver::Driver;
 use crate::failover::{
-    Call, Carry, Command, Failure, Isolation, Job, Logical, Outcome, Ran, Report, SessionOptions,
-    Statement,
+    Call, Command, Failure, Isolation, Logical, Outcome, Ran, Report, SessionOptions, Statement,
 };
 use crate::host::{Host, HostId, Role};
 use crate::lease::Lease;
 use crate::pool::Pool;
-use crate::statement::TokenDriver;
 pub use crate::statement::Work;
-use crate::verdict::Verdict;
-
-/// What a driver must be able to do for sessions.
-pub trait SessionDriver: TokenDriver {
-    /// Brings a connection into the state that a session carries with it, sending only what differs.
-    fn carry(
-        &self,
-        conn: &mut Self::Conn,
-        carry: &Carry,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Does a job of the session other than [`Job::Statement`].
-    fn perform(
-        &self,
-        conn: &mut Self::Conn,
-        job: &Job,
-    ) -> impl Future<Output = Result<(), Self::Error>> + Send;
-
-    /// Whether the server says that a transaction is open; `None` if that is not known.
-    fn in_transaction(&self, conn: &Self::Conn) -> Option<bool>;
-
-    /// Whether autocommit is on as far as the server said; `None` if that is not known.
-    fn autocommit(&self, conn: &Self::Conn) -> Option<bool>;
-
-    /// Judges an error of a statement or job of a session. Defaults to [`Driver::verdict`].
-    fn judge(&self, conn: &Self::Conn, error: &Self::Error) -> Verdict {
-        let _ = conn;
-        self.verdict(error)
-    }
-}
 
 /// A logical connection. Keeps the rules of the failover policy per connection: counters, access mode,
 /// return to the source at transaction boundaries (see [`Logical`]).
