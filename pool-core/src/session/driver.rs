@@ -28,7 +28,7 @@ pub trait SessionDriver: TokenDriver {
     /// Whether autocommit is on as far as the server said; `None` if that is not known.
     fn autocommit(&self, conn: &Self::Conn) -> Option<bool>;
 
-    /// Judges an error of a statement or job of a session. Defaults to [`Driver::verdict`].
+    /// Judges an error of a statement or job of a session. Defaults to [`Driver::verdict`](crate::driver::Driver::verdict).
     fn judge(&self, conn: &Self::Conn, error: &Self::Error) -> Verdict {
         let _ = conn;
         self.verdict(error)
