@@ -1,5 +1,7 @@
 //! Least recent latency.
 
+use std::time::Duration;
+
 use crate::balance::{BalancePolicy, Candidate, Eligible, by_load};
 use crate::host::HostId;
 
@@ -27,36 +29,31 @@ impl BalancePolicy for LeastLatency {
     }
 
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let mut best: Option<(&Candidate, Option<u64>)> = None;
-        for host in eligible.hosts().iter().filter(|host| host.weight > 0) {
-            let cost = cost(host);
-            let better = match best {
-                None => true,
-                Some((best, least)) => match (cost, least) {
-                    (None, None) => by_load(host, best).is_lt(),
-                    (None, Some(_)) => true,
-                    (Some(_), None) => false,
-                    // Cross-multiplied: cost per weight.
-                    (Some(cost), Some(least)) => {
-                        u128::from(cost) * u128::from(best.weight)
-                            < u128::from(least) * u128::from(host.weight)
-                    }
-                },
-            };
-            if better {
-                best = Some((host, cost));
-            }
-        }
-        best.map(|(host, _)| host.id)
+        let hosts = eligible.hosts().iter().filter(|host| host.weight > 0);
+        let best = hosts.reduce(|best, host| if is_faster(host, best) { host } else { best })?;
+        Some(best.id)
     }
 }
 
-/// Nanoseconds of latency × load; `None` while nothing was measured. Saturates far beyond any sane value.
-fn cost(host: &Candidate) -> Option<u64> {
-    let latency = host.latency?;
-    let nanos = latency
-        .as_secs()
-        .saturating_mul(1_000_000_000)
-        .saturating_add(u64::from(latency.subsec_nanos()));
-    Some(nanos.saturating_mul(u64::from(host.active) + 1))
+/// Whether a host comes before one that stands before it in the list.
+#[inline]
+fn is_faster(a: &Candidate, b: &Candidate) -> bool {
+    match (a.latency, b.latency) {
+        (None, None) => by_load(a, b).is_lt(),
+        (None, Some(_)) => true,
+        (Some(_), None) => false,
+        // Cross-multiplied: latency × load per weight.
+        (Some(of_a), Some(of_b)) => {
+            u128::from(cost(of_a, a.active)) * u128::from(b.weight)
+                < u128::from(cost(of_b, b.active)) * u128::from(a.weight)
+        }
+    }
+}
+
+/// Nanoseconds of latency × load. Saturates far beyond any sane value.
+#[inline]
+fn cost(latency: Duration, active: u32) -> u64 {
+    let seconds = latency.as_secs().saturating_mul(1_000_000_000);
+    let nanos = seconds.saturating_add(u64::from(latency.subsec_nanos()));
+    nanos.saturating_mul(u64::from(active) + 1)
 }

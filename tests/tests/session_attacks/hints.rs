@@ -21,7 +21,7 @@ async fn a_write_that_a_hint_sends_to_a_replica_is_refused_there_and_nothing_els
         let refused = bench.session.query_drop(&sql).await.unwrap_err();
         assert_eq!(refused.failure, Failure::NotWritable, "{refused}");
         let refused = Statements::new(&bench.pool).query_drop(&sql).await.unwrap_err();
-        assert!(matches!(refused, StatementError::Driver { .. }), "{refused}");
+        assert!(matches!(refused, StatementError::NotWritable { .. }), "{refused}");
     }
     assert_eq!(bench.hosts("INSERT"), [1; 6], "no second try on the source");
     let after = bench.pool.status().hosts[1].clone();
