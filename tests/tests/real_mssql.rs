@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use pool_core::error::ErrorKind;
 use pool_mssql::{Lease, MsSqlOptions, Pool, ResetMode};
 use pool_tests::proxy::FaultProxy;
+use pool_tests::real;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -19,9 +20,7 @@ fn server(test: &str) -> Option<MsSqlOptions> {
     match std::env::var("POOL_TESTS_MSSQL_URL") {
         Ok(text) => Some(MsSqlOptions::from_ado(&text).unwrap()),
         Err(_) => {
-            eprintln!(
-                "SKIPPED {test}: POOL_TESTS_MSSQL_URL is not set, see tests/compose/mssql.yaml"
-            );
+            real::skip(test, "needs POOL_TESTS_MSSQL_URL, see tests/compose/mssql.yaml");
             None
         }
     }
@@ -135,7 +134,7 @@ async fn writes_move_to_the_partner_and_stay_until_it_fails() {
     const TEST: &str = "writes_move_to_the_partner_and_stay_until_it_fails";
     let Some(options) = server(TEST) else { return };
     let Ok(partner) = std::env::var("POOL_TESTS_MSSQL_PARTNER") else {
-        eprintln!("SKIPPED {TEST}: POOL_TESTS_MSSQL_PARTNER is not set");
+        real::skip(TEST, "needs POOL_TESTS_MSSQL_PARTNER, see tests/compose/mssql.yaml");
         return;
     };
     let initial = &options.hosts()[0];

@@ -54,17 +54,22 @@ pub(super) fn mariadbd() -> PathBuf {
     std::env::var_os(MARIADBD).map_or_else(|| PathBuf::from("/usr/sbin/mariadbd"), PathBuf::from)
 }
 
+/// Says that a test does not run and why, in a line that the test harness does not capture and
+/// `tests/run` counts. The test then returns.
+pub fn skip(test: &str, why: &str) {
+    let line = format!("SKIPPED: {test} {why}\n");
+    // Not `eprintln`: the harness captures that of a test that passes. One write keeps the line
+    // whole. Nothing can be done about a closed stderr.
+    let _ = std::io::stderr().write_all(line.as_bytes());
+}
+
 fn wanted(what: &str, caller: &Location<'_>) -> bool {
     let wanted = std::env::var_os(REAL).is_some_and(|value| value == "1");
     if !wanted {
-        let line = format!(
-            "SKIPPED: {}:{} needs real {what} servers; tests/run provides them\n",
-            caller.file(),
-            caller.line(),
+        skip(
+            &format!("{}:{}", caller.file(), caller.line()),
+            &format!("needs real {what} servers; tests/run provides them"),
         );
-        // Not `eprintln`: the harness captures that of a test that passes. One write keeps the
-        // line whole. Nothing can be done about a closed stderr.
-        let _ = std::io::stderr().write_all(line.as_bytes());
     }
     wanted
 }

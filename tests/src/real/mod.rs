@@ -47,7 +47,7 @@ mod process;
 mod server;
 
 pub use cluster::Cluster;
-pub use env::{exclusive, mariadb_available, mysql_available};
+pub use env::{exclusive, mariadb_available, mysql_available, skip};
 pub use error::Error;
 pub use mariadb::{MariaDb, MariaDbHost};
 pub use mysql::{MySqlCluster, MySqlHost};
