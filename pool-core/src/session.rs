@@ -173,14 +173,9 @@ impl<D: SessionDriver> Session<D> {
 
     /// Closes for good: the physical connection goes back to the pool, every later call is refused.
     pub fn close(&mut self) {
-        let now = self.now();
-        self.logical.abandon(now);
-        self.let_go();
-        if let Some(routing) = &mut self.routing {
-            routing.leave();
-        }
+        self.give_back();
         // The command is to close, which is done.
-        let _ = self.logical.call(now, Call::Close);
+        let _ = self.logical.call(self.now(), Call::Close);
     }
 
     /// A call that is refused without reaching the server.
@@ -308,6 +303,15 @@ impl<D: SessionDriver> Session<D> {
         command
     }
 
+    /// Gives everything back: the main connection, and the one beside it.
+    fn give_back(&mut self) {
+        self.logical.abandon(self.now());
+        self.let_go();
+        if let Some(routing) = &mut self.routing {
+            routing.leave();
+        }
+    }
+
     /// Gives the physical connection back. What the session changed on it would surprise the next user,
     /// and not all of it shows at a look: then it is closed.
     fn let_go(&mut self) {
@@ -346,12 +350,7 @@ impl<D: SessionDriver> Session<D> {
 
 impl<D: SessionDriver> Drop for Session<D> {
     fn drop(&mut self) {
-        let now = self.now();
-        self.logical.abandon(now);
-        self.let_go();
-        if let Some(routing) = &mut self.routing {
-            routing.leave();
-        }
+        self.give_back();
     }
 }
 

@@ -22,7 +22,7 @@ impl<D: SessionDriver> Session<D> {
         let Some(lease) = routing.beside.take() else { return Err(self.gone()) };
         let was_free = routing.pins.pins().is_empty();
         let had_written = routing.wrote_beside;
-        routing.sent_beside(route);
+        routing.pins.sent(route);
         routing.wrote_beside |= route.kind.may_write() && !lease.is_replica();
         // Cancellation safety: the lease is here while the statement runs; dropped with it, it is tidied or
         // closed, and what binds the session to it stays noted.

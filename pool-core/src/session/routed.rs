@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::failover::{Call, Failure, Ran, Statement};
 use crate::host::Host;
 use crate::lease::Lease;
-use crate::route::{Answer, HintFate, Pin, Pins, Route, SessionState, Target};
+use crate::route::{Answer, HintFate, Pin, Pins, Route, SessionState, Target, Why};
 use crate::session::routing::Way;
 use crate::session::{Last, Session, SessionDriver, SessionError, Work};
 use crate::statement::{Consistency, Explanation, Has, StatementError};
@@ -73,19 +73,16 @@ impl<D: SessionDriver> Session<D> {
     /// Explains where `sql` would run in this session now. Changes nothing.
     #[must_use]
     pub fn explain(&self, sql: &str) -> Explanation {
-        let held = self.served_by().map(Host::shared_name);
         let state = self.seen_by_router();
-        let mut explained = self.pool.explain_for(sql, &state, held.clone());
-        if let Some(routing) = &self.routing {
-            let route = self.pool.router().route(sql, &state);
-            if routing.way(&route) == Way::Beside {
-                // It asks for what is on that connection, whatever else is known.
-                explained.target = "held".to_owned();
-                explained.why = route.pin.map_or(explained.why, Pin::as_str);
-                explained.pick = held;
-            }
+        let mut route = self.pool.router().route(sql, &state);
+        let asks = self.routing.as_ref().is_some_and(|routing| routing.way(&route) == Way::Beside);
+        if asks {
+            // For what is on that connection, whatever else is known.
+            route.target = Target::Held;
+            route.why = route.pin.map_or(route.why, Why::Pinned);
         }
-        explained
+        let held = self.served_by().map(Host::shared_name);
+        self.pool.explain_route(route, asks || !state.pins.is_empty(), held)
     }
 
     /// Runs a statement where it belongs: a read that nothing binds on a replica, for as long as it takes;
@@ -156,15 +153,14 @@ impl<D: SessionDriver> Session<D> {
 
     /// A call other than a statement: where the session is bound.
     pub(super) async fn call(&mut self, call: Call) -> Result<(), SessionError<D::Error>> {
-        match self.routing.as_mut().map(|routing| routing.held()) {
-            Some(Way::Beside) if call != Call::Begin => return self.call_beside(call).await,
-            Some(Way::Beside) => match &mut self.routing {
+        if let Some(routing) = &mut self.routing {
+            match routing.held() {
                 // It ends the transaction there, and the next one may write.
-                Some(routing) if routing.only_read() => routing.leave(),
-                _ => return self.call_beside(call).await,
-            },
-            Some(Way::Gone) => return self.acknowledge(&call),
-            _ => {}
+                Way::Beside if call == Call::Begin && routing.only_read() => routing.leave(),
+                Way::Beside => return self.call_beside(call).await,
+                Way::Gone => return self.acknowledge(&call),
+                Way::Main | Way::Other => {}
+            }
         }
         self.drive_main(call).await
     }
@@ -212,7 +208,7 @@ impl<D: SessionDriver> Session<D> {
         let lease = match route.target {
             Target::Host(name) => match pool.hinted(name) {
                 Ok(slots) if Some(slots.id()) == main => Ok(None),
-                Ok(_) => pool.lease_for(route).await.map(Some),
+                Ok(_) => pool.get_host(name).await.map(Some),
                 Err(error) => Err(error),
             },
             _ => match routing.caller.lease(&pool, route, &[], has).await {
@@ -234,7 +230,7 @@ impl<D: SessionDriver> Session<D> {
             routing.beside = Some(lease);
             return self.run_beside(route, kind, work).await.map(Some);
         }
-        routing.sent_beside(route);
+        routing.pins.sent(route);
         match routing.caller.read(&pool, route, has, lease, work).await {
             Ok(Some((value, lease))) => {
                 // A plain read binds nothing, whatever the settings of its connection.

@@ -93,12 +93,7 @@ impl<D: SessionDriver> Routing<D> {
         }
     }
 
-    /// A statement is about to run on `beside` or another connection.
-    pub(super) fn sent_beside(&mut self, route: &Route<'_>) {
-        self.pins.sent(route);
-    }
-
-    /// It ended there.
+    /// A statement ended on `beside`.
     pub(super) fn ran_beside(&mut self, effect: &Effect, answer: Answer) {
         self.pins.answered(answer);
         self.inserted_beside |= effect.leaves_insert_id;

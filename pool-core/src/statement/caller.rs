@@ -143,18 +143,13 @@ impl<D: TokenDriver> Caller<D> {
         tried: &[HostId],
         has: Has,
     ) -> Result<Option<Lease<D>>, Error> {
-        // A hint comes before the rules of consistency.
-        let hinted = route.is_hinted();
         let token = match self.consistency {
-            _ if hinted => None,
-            Consistency::Eventual => None,
-            Consistency::Source => return Ok(None),
-            Consistency::Window(window) => match self.wrote {
-                Some(at) if at.elapsed() < window => return Ok(None),
-                _ => None,
-            },
-            Consistency::Token(_) if self.unplaced => return Ok(None),
-            Consistency::Token(limit) => self.token.as_ref().map(|token| (token, limit)),
+            _ if !self.minds(route) => None,
+            Consistency::Token(limit) if !self.unplaced => {
+                self.token.as_ref().map(|token| (token, limit))
+            }
+            // Only the source is sure to have it.
+            _ => return Ok(None),
         };
         let mut wish = ReadWish::of(route);
         for host in tried {

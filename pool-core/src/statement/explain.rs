@@ -7,7 +7,7 @@ use crate::balance::endpoint::verdict;
 use crate::driver::Driver;
 use crate::pool::Pool;
 use crate::read::ReadWish;
-use crate::route::{HintFate, SessionState, Target};
+use crate::route::{HintFate, Route, Target};
 use crate::slots::store::HostSlots;
 
 impl<D: Driver> Pool<D> {
@@ -16,18 +16,17 @@ impl<D: Driver> Pool<D> {
     /// does not move on, and nothing is counted.
     #[must_use]
     pub fn explain(&self, sql: &str) -> Explanation {
-        self.explain_for(sql, &SessionState::new(), None)
+        self.explain_route(self.route(sql), false, None)
     }
 
-    /// As [`Pool::explain`], for a session that is held on the host `held`.
-    pub(crate) fn explain_for(
+    /// Explains a route. `bound`: of a session that is bound to the host `held`.
+    pub(crate) fn explain_route(
         &self,
-        sql: &str,
-        session: &SessionState,
+        route: Route<'_>,
+        bound: bool,
         held: Option<Arc<str>>,
     ) -> Explanation {
         let cluster = self.cluster();
-        let route = self.router().route(sql, session);
         let rules = ReadWish::of(&route).rules(&cluster.rules);
         let name_of = |slots: &HostSlots<D>| slots.host.shared_name();
         let hosts = cluster.hosts.load();
@@ -50,7 +49,7 @@ impl<D: Driver> Pool<D> {
             Target::Replica => "replica".to_owned(),
             Target::Host(name) => format!("host:{name}"),
             Target::Refused(refusal) => format!("refused: {refusal}"),
-            Target::Held if !session.pins.is_empty() => "held".to_owned(),
+            Target::Held if bound => "held".to_owned(),
             Target::Source | Target::Held => "source".to_owned(),
         };
         Explanation {
