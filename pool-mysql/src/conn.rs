@@ -141,6 +141,11 @@ impl Conn {
         self.inner.take().expect("present until dropped")
     }
 
+    /// Whether the server is a MariaDB one: those count their versions from 10, MySQL up to 9.
+    pub(crate) fn is_mariadb(&self) -> bool {
+        self.raw().server_version().0 >= 10
+    }
+
     pub(crate) fn raw(&self) -> &mysql_async::Conn {
         self.inner.as_ref().expect("present until dropped")
     }

@@ -40,9 +40,7 @@ impl Discovery for Replicas {
     async fn hosts(&self) -> Result<Vec<Host>, Box<dyn Error + Send + Sync>> {
         let Some(pool) = self.pool.upgrade() else { return Ok(Vec::new()) };
         let mut lease = pool.get().await?;
-        let version = lease.server_version();
-        // MariaDB counts from 10.
-        let renamed = version.0 < 10 && version >= (8, 0, 22);
+        let renamed = !lease.is_mariadb() && lease.server_version() >= (8, 0, 22);
         let ask = if renamed { "SHOW REPLICAS" } else { "SHOW SLAVE HOSTS" };
         let rows: Vec<Row> = lease.query(ask).await?;
         Ok(list(&self.known, rows.iter().filter_map(address)))

@@ -30,7 +30,7 @@ impl Token {
     ///
     /// Those of the query; a server without GTIDs gives an empty token, which every host has reached.
     pub async fn of(conn: &mut Conn) -> Result<Self, Error> {
-        let sql = if is_mariadb(conn) {
+        let sql = if conn.is_mariadb() {
             "SELECT @@gtid_current_pos"
         } else {
             "SELECT @@global.gtid_executed"
@@ -63,7 +63,7 @@ impl Token {
         if self.0.is_empty() {
             return Ok(true);
         }
-        let sql = if is_mariadb(conn) {
+        let sql = if conn.is_mariadb() {
             "SELECT MASTER_GTID_WAIT(?, ?)"
         } else {
             "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)"
@@ -107,9 +107,4 @@ impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
-}
-
-/// MariaDB counts from 10, MySQL up to 9.
-fn is_mariadb(conn: &Conn) -> bool {
-    conn.server_version().0 >= 10
 }

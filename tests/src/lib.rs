@@ -23,3 +23,6 @@ pub mod sql;
 mod alive;
 mod background;
 mod port;
+mod roles;
+
+pub use roles::roles_are_known;

@@ -7,9 +7,9 @@ mod mssql_support;
 use std::time::Duration;
 
 use mssql_support::{options, soon};
-use pool_core::host::Role;
 use pool_mssql::{Consistency, Pool, Queries, ReadIntent, StatementError, Statements};
 use pool_tests::mssql::{AvailabilityGroup, Close, MssqlServer};
+use pool_tests::roles_are_known;
 
 struct Bench {
     group: AvailabilityGroup,
@@ -28,12 +28,7 @@ impl Bench {
         let builder = options.pool_builder().unwrap();
         let pool = builder.probe_interval(Some(Duration::from_millis(50))).build().unwrap();
         pool.execute("CREATE TABLE t (id INT, name NVARCHAR(20))", &[]).await.unwrap();
-        let known = async {
-            while pool.status().hosts.iter().any(|host| host.role == Role::Unknown) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(soon(), known).await.expect("the roles are probed");
+        roles_are_known(&pool).await;
         Self { group, pool }
     }
 

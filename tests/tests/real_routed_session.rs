@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use pool_core::failover::{Failure, SessionOptions};
-use pool_core::host::Role;
 use pool_mysql::{Consistency, MySqlOptions, Pool, Session};
 use pool_tests::real::{self, Cluster, MariaDb, MySqlCluster, Server};
+use pool_tests::roles_are_known;
 
 const PAIRS: i64 = 500;
 
@@ -18,12 +18,7 @@ async fn open<S: Server>(cluster: &Cluster<S>) -> Pool {
     cluster.replication_caught_up().await.unwrap();
     let url = format!("{}?probeInterval=100", cluster.url("test"));
     let pool = MySqlOptions::from_url(&url).unwrap().pool_builder().unwrap().build().unwrap();
-    let known = async {
-        while pool.status().hosts.iter().any(|host| host.role == Role::Unknown) {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), known).await.expect("the roles are probed");
+    roles_are_known(&pool).await;
     pool
 }
 

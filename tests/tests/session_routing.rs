@@ -5,22 +5,13 @@
 use std::time::Duration;
 
 use pool_core::failover::{Failure, SessionOptions};
-use pool_core::host::Role;
 use pool_core::route::hint::WhilePinned;
 use pool_core::route::{Pin, Refusal, StatementRouter};
 use pool_mysql::{Consistency, MySqlOptions, Pool, Session};
 use pool_tests::mysql::{Cluster, Ending};
+use pool_tests::roles_are_known;
 
 const SOON: Duration = Duration::from_secs(20);
-
-async fn roles_are_known(pool: &Pool) {
-    let known = async {
-        while pool.status().hosts.iter().any(|host| host.role == Role::Unknown) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(SOON, known).await.expect("the roles are probed");
-}
 
 struct Bench {
     cluster: Cluster,

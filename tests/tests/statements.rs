@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use metrics_util::debugging::{DebugValue, DebuggingRecorder};
 use pool_core::failover::SessionOptions;
-use pool_core::host::Role;
 use pool_core::route::StatementRouter;
 use pool_core::route::hint::MaxScaleHints;
 use pool_mysql::{
     Consistency, MySqlOptions, Pool, Queries, Session, StatementError, Statements, Token,
 };
 use pool_tests::mysql::{Cluster, Ending};
+use pool_tests::roles_are_known;
 
 async fn open(cluster: &Cluster) -> Pool {
     let options = MySqlOptions::from_url(&cluster.url("app")).unwrap();
@@ -195,12 +195,7 @@ async fn balanced(cluster: &Cluster, keys: &str, router: StatementRouter) -> Poo
     let url = format!("{}?probeInterval=50{keys}", cluster.url("app"));
     let options = MySqlOptions::from_url(&url).unwrap();
     let pool = options.pool_builder().unwrap().router(router).build().unwrap();
-    let known = async {
-        while pool.status().hosts.iter().any(|host| host.role == Role::Unknown) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), known).await.expect("the roles are probed");
+    roles_are_known(&pool).await;
     pool.set_weight(&cluster.host(0).addr().to_string(), 1000).unwrap();
     pool
 }

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use pool_core::failover::SessionOptions;
-use pool_core::host::Role;
 use pool_core::route::StatementRouter;
 use pool_mysql::mysql_async::prelude::Queryable;
 use pool_mysql::{Lease, MySqlOptions, Pool, Session};
 use pool_tests::mysql::{Cluster, LoggedStatement};
+use pool_tests::roles_are_known;
 
 /// Longer than anything here takes on a slow machine.
 pub(crate) const SOON: Duration = Duration::from_secs(20);
@@ -41,10 +41,7 @@ impl Bench {
         let url = format!("{}?probeInterval=100&{keys}", cluster.url("app"));
         let options = set(MySqlOptions::from_url(url.trim_end_matches('&')).unwrap());
         let pool = options.pool_builder().unwrap().router(router).build().unwrap();
-        until("the roles are probed", || {
-            pool.status().hosts.iter().all(|host| host.role != Role::Unknown)
-        })
-        .await;
+        roles_are_known(&pool).await;
         let session = Session::new(&pool, options.session_options().unwrap());
         let mut bench = Self { cluster, pool, session };
         bench.session = bench.fresh();
