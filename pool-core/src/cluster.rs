@@ -281,7 +281,8 @@ impl<D: Driver> Cluster<D> {
     pub(crate) fn measure(&self, host: &HostSlots<D>, probe: &Probe) {
         host.health.set_lag(probe.lag);
         let before = host.health.weight();
-        host.health.resize(&host.host, &self.config.weights, probe.capacity, probe.delayed);
+        host.health.set_delayed(probe.delayed);
+        host.health.resize(&host.host, &self.config.weights, probe.capacity);
         let weight = host.health.weight();
         if weight != before {
             self.emit(Event::WeightChanged { host: host.host.shared_name(), weight });
@@ -343,6 +344,7 @@ impl<D: Driver> Cluster<D> {
             facts.latency = health.latency(self.clock.now());
         }
         facts.drained = health.is_draining();
+        facts.delayed = health.is_delayed();
         if health.is_blocked() {
             facts.blocked_for = health.blocked_for(self.clock.now());
             facts.probe_due = facts.blocked_for == Some(Duration::ZERO);
@@ -384,6 +386,7 @@ impl<D: Driver> Cluster<D> {
                 role: slots.health.role(),
                 writer: writer == Some(slots.id()),
                 weight: slots.health.weight(),
+                delayed: slots.health.is_delayed(),
                 draining: slots.health.is_draining(),
                 blocked_for: slots.health.blocked_for(now),
                 lag: slots.health.lag().known(),

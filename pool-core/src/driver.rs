@@ -43,7 +43,8 @@ pub struct Probe {
     /// How many connections the server takes, if that is known: the size that
     /// [`Weights::by_capacity`](crate::weights::Weights::by_capacity) goes by.
     pub capacity: Option<u32>,
-    /// Whether it is kept behind on purpose (a configured replication delay). Its automatic weight is 0 then.
+    /// Whether it is kept behind on purpose (a configured replication delay). Its weight is 0 then, even one
+    /// set by hand (`rds-read-weights`, procedure, notes on weights).
     pub delayed: bool,
 }
 

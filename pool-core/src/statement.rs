@@ -79,6 +79,9 @@ impl<D: Driver> Pool<D> {
         if slots.health.is_draining() {
             return Err(self.route_refused(format!("host {name:?} is drained")));
         }
+        if slots.health.is_delayed() {
+            return Err(self.route_refused(format!("host {name:?} is kept behind on purpose")));
+        }
         if slots.health.weight() == 0 {
             return Err(self.route_refused(format!("host {name:?} has weight 0")));
         }

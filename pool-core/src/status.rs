@@ -44,6 +44,8 @@ pub struct HostStatus {
     pub writer: bool,
     /// Its read weight.
     pub weight: u32,
+    /// Whether it is kept behind on purpose, which makes its weight 0.
+    pub delayed: bool,
     /// Whether it takes no new work.
     pub draining: bool,
     /// How long it is still left out after failures.

@@ -9,10 +9,11 @@ use crate::host::{DEFAULT_WEIGHT, Host, MAX_WEIGHT, Role};
 /// The rule for the read weights of hosts without one of their own (`rds-read-weights`, read weight
 /// allocation).
 ///
-/// A weight set by hand ([`Host::with_weight`](crate::host::Host::with_weight), `Pool::set_weight`) always
-/// wins. Automatic weights follow the host: a new replica takes part at once, a source that becomes a
-/// replica gets the weight of one. A host that is kept behind on purpose (a configured replication delay)
-/// has 0 where a probe can tell. Changes count from the next checkout on and disturb no lease.
+/// A weight set by hand ([`Host::with_weight`](crate::host::Host::with_weight), `Pool::set_weight`) wins.
+/// Automatic weights follow the host: a new replica takes part at once, a source that becomes a replica
+/// gets the weight of one. A host that is kept behind on purpose (a configured replication delay) has 0,
+/// even by hand, where a probe can tell and as long as it does. Changes count from the next checkout on
+/// and disturb no lease.
 #[derive(Clone, Default)]
 pub struct Weights(Rule);
 

@@ -4,6 +4,7 @@
 mod support;
 
 use pool_core::config::Roles;
+use pool_core::error::ErrorKind;
 use pool_core::event::Event;
 use pool_core::host::{Host, Role};
 use pool_core::pool::Pool;
@@ -56,24 +57,52 @@ async fn reads_are_split_by_the_sizes_of_the_hosts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_replica_kept_behind_on_purpose_has_no_weight_of_its_own_until_that_ends() {
+async fn a_replica_kept_behind_on_purpose_has_no_weight_until_that_ends() {
     let driver = Scripted::new();
     driver.host("h3").size(100, true);
     let pool = builder(&driver, 3).probe_interval(Some(secs(1))).build().unwrap();
     let held = pool.get_host("h3").await.unwrap();
     eventually("the delay is known", || weights(&pool) == [0, 100, 0]).await;
+    assert!(pool.status().host("h3").unwrap().delayed);
     assert!(reads(&pool, 10).await.iter().all(|host| host == "h2"));
     assert_eq!(held.host().name(), "h3", "no lease is disturbed");
-    // By hand it may have one: then its lag decides, if there is a limit.
-    pool.set_weight("h3", 50).unwrap();
-    assert!(reads(&pool, 10).await.contains(&"h3".to_owned()));
+    let why = pool.explain("SELECT 1").to_string();
+    assert!(why.contains("kept behind on purpose"), "{why}");
     let mut events = pool.events();
     driver.host("h3").size(100, false);
     driver.host("h2").size(100, true);
-    eventually("the delay of h2 is known", || weights(&pool) == [0, 0, 50]).await;
+    eventually("the delay of h2 is known", || weights(&pool) == [0, 0, 100]).await;
     driver.host("h2").size(100, false);
-    eventually("its end as well", || weights(&pool) == [0, 100, 50]).await;
-    assert_eq!(sent(&mut events), [changed("h2", 0), changed("h2", 100)]);
+    eventually("its end as well", || weights(&pool) == [0, 100, 100]).await;
+    assert_eq!(sent(&mut events), [changed("h2", 0), changed("h3", 100), changed("h2", 100)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_weight_by_hand_does_not_reach_a_replica_kept_behind_on_purpose() {
+    let driver = Scripted::new();
+    driver.host("h3").size(100, true);
+    let mut list = hosts(&driver, 3);
+    let h3: Host = list.pop().unwrap().with_weight(50);
+    let pool = Pool::builder(driver.clone()).hosts(list).host(h3);
+    let pool = pool.probe_interval(Some(secs(1))).build().unwrap();
+    eventually("the delay is known", || weights(&pool) == [0, 100, 0]).await;
+    assert!(reads(&pool, 10).await.iter().all(|host| host == "h2"));
+    for refused in [
+        pool.set_weight("h3", 70).unwrap_err(),
+        pool.get_for("/*force_node='h3'*/ SELECT 1").await.unwrap_err(),
+    ] {
+        assert_eq!(refused.kind(), ErrorKind::Refused);
+        assert!(refused.to_string().contains("\"h3\" is kept behind on purpose"), "{refused}");
+    }
+    pool.set_weight("h3", 0).unwrap();
+    driver.host("h3").size(100, false);
+    eventually("the delay is over", || !pool.status().host("h3").unwrap().delayed).await;
+    pool.set_weight("h3", 70).unwrap();
+    assert_eq!(weights(&pool), [0, 100, 70]);
+    driver.host("h3").size(100, true);
+    eventually("it is delayed again", || weights(&pool) == [0, 100, 0]).await;
+    driver.host("h3").size(100, false);
+    eventually("the weight by hand is kept", || weights(&pool) == [0, 100, 70]).await;
 }
 
 #[tokio::test(start_paused = true)]

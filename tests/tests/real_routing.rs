@@ -7,11 +7,15 @@ use std::time::Duration;
 
 use mysql_async::prelude::Queryable;
 use pool_core::balance::RoundRobin;
+use pool_core::builder::PoolBuilder;
 use pool_core::event::Event;
-use pool_mysql::{Consistency, LagSource, MySqlOptions, Pool, Statements};
+use pool_core::host::DEFAULT_WEIGHT;
+use pool_mysql::{Consistency, LagSource, MySql, MySqlOptions, Pool, Statements};
 use pool_tests::real::{self, MySqlCluster, Server};
 
 const DELAY: Duration = Duration::from_secs(5);
+/// The largest lag of a replica that serves reads.
+const LIMIT: Duration = Duration::from_secs(1);
 const PAIRS: usize = 10_000;
 const WRITERS: usize = 16;
 
@@ -83,39 +87,37 @@ async fn a_delayed_replica_gets_no_reads_and_own_writes_are_always_seen() {
     assert!(stale > 0, "without a token old data is read, so this test can fail");
     assert_eq!(pool.close(Duration::from_secs(5)).await.abandoned, 0);
 
-    let mut strict = options.clone().lag_source(LagSource::Status);
-    strict = strict.user("admin").password("admin-pw");
-    let pool = strict
-        .pool_builder()
-        .unwrap()
-        .balance(RoundRobin::default())
-        .name("lag")
-        .probe_interval(Some(Duration::from_millis(200)))
-        .max_lag(Some(Duration::from_secs(1)))
-        .build()
-        .unwrap();
-    // The replica counts its lag from the writes above, of which there are some every second.
-    let writer = pool.clone();
+    lag_keeps_reads_away(&cluster, &options).await;
+    a_delay_that_the_status_tells_takes_the_weight(&cluster, options).await;
+}
+
+/// By a heartbeat: a delayed replica has a weight like any other, and only its lag tells.
+async fn lag_keeps_reads_away(cluster: &MySqlCluster, options: &MySqlOptions) {
+    let mut admin = cluster.host(0).admin().await.unwrap();
+    let table = "CREATE TABLE test.heartbeat (id INT PRIMARY KEY, ts DATETIME(6) NOT NULL)";
+    admin.query_drop(table).await.unwrap();
     let stop = Arc::new(AtomicBool::new(false));
-    let writing = tokio::spawn({
+    let beating = tokio::spawn({
         let stop = Arc::clone(&stop);
         async move {
             while !stop.load(SeqCst) {
-                let update = "UPDATE t SET v = v + 1 WHERE id = 0";
-                Statements::new(&writer).query_drop(update).await.unwrap();
+                let beat = "REPLACE INTO test.heartbeat VALUES (1, UTC_TIMESTAMP(6))";
+                admin.query_drop(beat).await.unwrap();
                 tokio::time::sleep(Duration::from_millis(50)).await;
             }
         }
     });
-    let (fresh, late) = (name(&cluster, 1), name(&cluster, 2));
-    // An automatic weight would be 0 on a replica that is kept behind on purpose. Here lag has to tell.
-    pool.set_weight(&late, 100).unwrap();
+    let table = "test.heartbeat".to_owned();
+    let strict = options.clone().lag_source(LagSource::Heartbeat { table });
+    let pool = watched(&strict, "lag").max_lag(Some(LIMIT)).build().unwrap();
+    let (fresh, late) = (name(cluster, 1), name(cluster, 2));
     until("the lag is seen", || {
         let status = pool.status();
-        status.host(&late).unwrap().lag.is_some_and(|lag| lag > Duration::from_secs(1))
-            && status.host(&fresh).unwrap().lag.is_some_and(|lag| lag <= Duration::from_secs(1))
+        let lag = |host| status.host(host).unwrap().lag;
+        lag(&late).is_some_and(|lag| lag > LIMIT) && lag(&fresh).is_some_and(|lag| lag <= LIMIT)
     })
     .await;
+    assert_eq!(pool.status().host(&late).unwrap().weight, DEFAULT_WEIGHT);
     let mut on_fresh = 0;
     for _ in 0..500 {
         let lease = pool.get_read().await.unwrap();
@@ -124,8 +126,30 @@ async fn a_delayed_replica_gets_no_reads_and_own_writes_are_always_seen() {
     }
     assert!(on_fresh > 0);
     stop.store(true, SeqCst);
-    writing.await.unwrap();
+    beating.await.unwrap();
     assert_eq!(pool.close(Duration::from_secs(5)).await.abandoned, 0);
+}
+
+/// `rds-read-weights`, procedure, notes: a replica that is kept behind on purpose cannot have a weight.
+async fn a_delay_that_the_status_tells_takes_the_weight(
+    cluster: &MySqlCluster,
+    options: MySqlOptions,
+) {
+    let telling =
+        options.lag_source(LagSource::Status).user(real::ADMIN_USER).password(real::ADMIN_PASSWORD);
+    let pool = watched(&telling, "delay").build().unwrap();
+    let late = name(cluster, 2);
+    until("the delay is seen", || pool.status().host(&late).unwrap().delayed).await;
+    assert!(pool.set_weight(&late, 100).is_err());
+    for _ in 0..500 {
+        assert_ne!(pool.get_read().await.unwrap().host().name(), late);
+    }
+    assert_eq!(pool.close(Duration::from_secs(5)).await.abandoned, 0);
+}
+
+fn watched(options: &MySqlOptions, name: &str) -> PoolBuilder<MySql> {
+    let builder = options.pool_builder().unwrap().name(name).balance(RoundRobin::default());
+    builder.probe_interval(Some(Duration::from_millis(200)))
 }
 
 /// `rds-read-weights`, appendix 2: weight 0, wait until nothing is active, remove.

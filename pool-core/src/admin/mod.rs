@@ -57,12 +57,13 @@ impl<D: Driver> Pool<D> {
     }
 
     /// Sets the read weight of a host, 0 to 10 000. Counts from the next checkout on; no lease is disturbed.
-    /// A weight set so wins over an automatic one, whatever probes find.
+    /// A weight set so wins over an automatic one. While a probe finds the host kept behind on purpose, it
+    /// counts as 0 and cannot be set (`rds-read-weights`, procedure, notes on weights).
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Refused`] for an unknown host, a weight out of range, and one above 0 for the source of a
-    /// read-only endpoint.
+    /// read-only endpoint or for a host that is kept behind on purpose.
     pub fn set_weight(&self, name: &str, weight: u32) -> Result<(), Error> {
         let slots = self.member(name)?;
         if weight > MAX_WEIGHT {
@@ -72,6 +73,11 @@ impl<D: Driver> Pool<D> {
         let mode = self.cluster().rules.mode;
         if weight > 0 && !mode.serves_writes() && slots.health.role() == Role::Source {
             let detail = format!("host {name:?} is the source of a read-only endpoint");
+            return Err(self.refused(detail));
+        }
+        if weight > 0 && slots.health.is_delayed() {
+            let detail =
+                format!("host {name:?} is kept behind on purpose, it cannot have a weight");
             return Err(self.refused(detail));
         }
         slots.health.set_weight(weight);

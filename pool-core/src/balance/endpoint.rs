@@ -113,6 +113,8 @@ pub struct HostFacts {
     pub latency: Option<Duration>,
     /// Whether it is being drained or was removed.
     pub drained: bool,
+    /// Whether it is kept behind on purpose. Such a host has no weight.
+    pub delayed: bool,
     /// How long it is still blocked after failures; `None` if it is not.
     pub blocked_for: Option<Duration>,
     /// Whether a blocked host may be tried again now.
@@ -136,6 +138,7 @@ impl HostFacts {
             active: 0,
             latency: None,
             drained: false,
+            delayed: false,
             blocked_for: None,
             probe_due: false,
             lag: Lag::NotAsked,
@@ -162,6 +165,8 @@ pub enum Eligibility {
     WrongRole(Role),
     /// It is being drained or was removed.
     Drained,
+    /// It is kept behind on purpose, so it has no read weight.
+    Delayed,
     /// Its read weight is 0.
     WeightZero,
     /// It is blocked after failures, for this long.
@@ -182,6 +187,7 @@ impl Eligibility {
             Self::Eligible => "eligible",
             Self::WrongRole(_) => "wrong-role",
             Self::Drained => "drained",
+            Self::Delayed => "delayed",
             Self::WeightZero => "weight-zero",
             Self::Blocked(_) => "blocked",
             Self::Lagging(_) => "lagging",
@@ -195,6 +201,7 @@ impl fmt::Display for Eligibility {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::WrongRole(role) => write!(f, "wrong role: {role}"),
+            Self::Delayed => f.write_str("kept behind on purpose"),
             Self::WeightZero => f.write_str("weight 0"),
             Self::Blocked(left) => write!(f, "blocked for {left:?}"),
             Self::Lagging(lag) => write!(f, "lag {lag}"),
@@ -224,7 +231,7 @@ pub enum Choice {
 /// Finds the hosts that may serve a read (section 6 of the routing rules). `push` gets them in list order;
 /// it is not called for [`Choice::Source`] and [`Choice::Nobody`]. Does not allocate.
 ///
-/// Filters, in order: role, drained, weight 0, blocked, lag, already tried, connection limit. If nothing is
+/// Filters, in order: role, drained, kept behind, weight 0, blocked, lag, already tried, connection limit. If nothing is
 /// left: hosts that only lack a slot; blocked hosts that may be tried again; the source of a read/write
 /// endpoint, if the rules allow it; nobody. A replica of weight 0 is never a fallback.
 pub fn eligible(
@@ -276,6 +283,9 @@ pub fn verdict(host: &HostFacts, rules: &EndpointRules) -> Eligibility {
     }
     if host.drained {
         return Eligibility::Drained;
+    }
+    if host.delayed {
+        return Eligibility::Delayed;
     }
     if host.weight == 0 {
         return Eligibility::WeightZero;

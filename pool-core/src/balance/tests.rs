@@ -531,6 +531,7 @@ fn filters_apply_in_order() {
     let blocked = Duration::from_secs(3);
     let mut host = HostFacts {
         drained: true,
+        delayed: true,
         blocked_for: Some(blocked),
         lag,
         tried: true,
@@ -541,6 +542,8 @@ fn filters_apply_in_order() {
     host.role = Role::Replica;
     assert_eq!(verdict(&host, &rules), Eligibility::Drained);
     host.drained = false;
+    assert_eq!(verdict(&host, &rules), Eligibility::Delayed);
+    host.delayed = false;
     assert_eq!(verdict(&host, &rules), Eligibility::WeightZero);
     host.weight = 1;
     assert_eq!(verdict(&host, &rules), Eligibility::Blocked(blocked));

@@ -22,7 +22,8 @@ pub enum Pin {
     Prepared,
     /// A user variable; ends with the lease.
     UserVariable,
-    /// A setting of the session, including the default database; ends with the lease.
+    /// A setting of the session, including the default database and locks of the locking service; ends with
+    /// the lease.
     SessionSetting,
     /// The state of the connection is unknown after an error; ends with the next success.
     Unsure,

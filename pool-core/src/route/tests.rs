@@ -133,6 +133,9 @@ const MYSQL: &[Row] = &[
     ("SELECT RELEASE_LOCK('a')", W, "lock", None),
     ("SELECT IS_FREE_LOCK('a'), IS_USED_LOCK('a')", W, "lock", None),
     ("SELECT get_lock FROM t", R, "select", None),
+    ("SELECT service_get_read_locks('n', 'a', 1)", W, "lock", Some(Pin::SessionSetting)),
+    ("DO service_get_write_locks('n', 'a', 1)", W, "write", Some(Pin::SessionSetting)),
+    ("SELECT service_release_locks('n')", W, "lock", None),
     // stored functions
     ("SELECT my_function(1)", W, "function", None),
     ("SELECT db.count(1)", W, "function", None),

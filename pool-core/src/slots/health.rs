@@ -26,8 +26,10 @@ pub(crate) struct Health {
     weight: AtomicU32,
     /// The weight of a host without one, by role as [`encode`] numbers them.
     automatic: [AtomicU32; ROLES.len()],
-    /// What the automatic weights were made from: the server's size, and whether it is kept behind.
-    measured: Mutex<(Option<u32>, bool)>,
+    /// The server's size that the automatic weights were made from.
+    capacity: Mutex<Option<u32>>,
+    /// Whether it is kept behind on purpose.
+    delayed: AtomicBool,
     lag: AtomicU64,
     /// Nanoseconds on the pool's clock; 0 is "not blocked".
     blocked_until: AtomicU64,
@@ -49,7 +51,8 @@ impl Health {
             role: AtomicU8::new(encode(host.role())),
             weight: AtomicU32::new(host.weight().unwrap_or(NOT_SET)),
             automatic: ROLES.map(|role| AtomicU32::new(automatic(role))),
-            measured: Mutex::new((None, false)),
+            capacity: Mutex::new(None),
+            delayed: AtomicBool::new(false),
             lag: AtomicU64::new(LAG_NOT_ASKED),
             blocked_until: AtomicU64::new(0),
             blocks: AtomicU32::new(0),
@@ -70,8 +73,12 @@ impl Health {
         decode(self.role.swap(encode(role), Relaxed))
     }
 
-    /// The read weight: the one set by hand, else the automatic one of the role that the host has now.
+    /// The read weight: 0 while the host is kept behind on purpose, else the one set by hand, else the
+    /// automatic one of the role that the host has now.
     pub(crate) fn weight(&self) -> u32 {
+        if self.is_delayed() {
+            return 0;
+        }
         match self.weight.load(Relaxed) {
             NOT_SET => self.automatic[usize::from(encode(self.role()))].load(Relaxed),
             weight => weight,
@@ -79,25 +86,24 @@ impl Health {
     }
 
     /// Brings the automatic weights up to what is known about the host now.
-    pub(crate) fn resize(
-        &self,
-        host: &Host,
-        weights: &Weights,
-        capacity: Option<u32>,
-        delayed: bool,
-    ) {
-        let mut measured = self.measured.lock();
-        if *measured == (capacity, delayed) {
+    pub(crate) fn resize(&self, host: &Host, weights: &Weights, capacity: Option<u32>) {
+        let mut known = self.capacity.lock();
+        if *known == capacity {
             return;
         }
-        *measured = (capacity, delayed);
+        *known = capacity;
         for (automatic, role) in self.automatic.iter().zip(ROLES) {
-            let weight = match delayed {
-                true => 0,
-                false => weights.weight(&HostInfo::new(host, role).with_capacity(capacity)),
-            };
-            automatic.store(weight, Relaxed);
+            let info = HostInfo::new(host, role).with_capacity(capacity);
+            automatic.store(weights.weight(&info), Relaxed);
         }
+    }
+
+    pub(crate) fn is_delayed(&self) -> bool {
+        self.delayed.load(Relaxed)
+    }
+
+    pub(crate) fn set_delayed(&self, delayed: bool) {
+        self.delayed.store(delayed, Relaxed);
     }
 
     pub(crate) fn set_weight(&self, weight: u32) {

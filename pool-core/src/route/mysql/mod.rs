@@ -138,6 +138,11 @@ pub(in crate::route) fn named_locks(mut cursor: Cursor<'_>, effect: &mut Effect)
             effect.changes.push(Change::End(Pin::NamedLock, Some(name)));
         } else if word.eq_ignore_ascii_case("release_all_locks") {
             effect.changes.push(Change::End(Pin::NamedLock, None));
+        } else if word.eq_ignore_ascii_case("service_get_read_locks")
+            || word.eq_ignore_ascii_case("service_get_write_locks")
+        {
+            // Locks of the locking service: by name space, and out of reach of RELEASE_ALL_LOCKS.
+            effect.changes.push(Change::Begin(Pin::SessionSetting, 0));
         }
     }
 }

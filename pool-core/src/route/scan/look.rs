@@ -242,6 +242,9 @@ fn special_call(name: &[u8], dialect: Dialect) -> Option<Facts> {
                 "is_used_lock",
                 "release_all_locks",
                 "release_lock",
+                "service_get_read_locks",
+                "service_get_write_locks",
+                "service_release_locks",
             ]) =>
         {
             Some(Facts::NAMED_LOCK)
