@@ -12,7 +12,7 @@ use pool_core::driver::{Driver, Liveness};
 use pool_core::error::ErrorKind;
 use pool_core::verdict::Verdict;
 use pool_mssql::{Address, Error, MsSqlOptions, PartnerSource, Side};
-use pool_tests::mssql::{Close, Fault, MirroredPair, SqlError};
+use pool_tests::mssql::{Close, MirroredPair, SqlError};
 
 /// A login for writes on the given host of the options.
 async fn login(options: &MsSqlOptions, host: usize) -> Result<pool_mssql::Conn, Error> {
@@ -134,24 +134,6 @@ async fn a_pool_follows_the_principal_there_and_back() {
         drop(lease);
         pair.failover().await;
     }
-}
-
-#[tokio::test]
-async fn a_hanging_initial_partner_costs_eight_percent_of_the_login_timeout() {
-    let pair = MirroredPair::start().await.unwrap();
-    pair.failover().await;
-    pair.a().switches().set_fault(Fault::HangBeforePrelogin);
-    let pool = options(&pair.ado_string())
-        .login_timeout(Some(Duration::from_secs(5)))
-        .pool_builder()
-        .unwrap()
-        .build()
-        .unwrap();
-    let started = Instant::now();
-    let lease = pool.get().await.unwrap();
-    assert_eq!(lease.server().port(), Some(pair.b().port()));
-    assert!(started.elapsed() >= Duration::from_millis(400), "{:?}", started.elapsed());
-    assert!(started.elapsed() < Duration::from_millis(1200), "{:?}", started.elapsed());
 }
 
 #[tokio::test]

@@ -13,7 +13,7 @@ use pool_core::error::ErrorKind;
 use pool_core::event::Event;
 use pool_mssql::{MsSqlOptions, Pool, ReadIntent};
 use pool_tests::mssql::{
-    AvailabilityGroup, Close, Failover, Fault, MirroredPair, MssqlServer, Partner, Role,
+    AvailabilityGroup, Close, Counts, Failover, Fault, MirroredPair, MssqlServer, Partner, Role,
     SecondaryAccess, SqlError,
 };
 use tokio::sync::broadcast::Receiver;
@@ -229,9 +229,9 @@ async fn a_partner_that_becomes_principal_meanwhile_is_found_in_the_next_round()
     let pool = pool(&options(&pair.ado_string()));
     let started = Instant::now();
     let waiting = tokio::spawn(async move { served_by(&pool).await });
-    // The sixth round starts at 2.5 s, the seventh at 3.5 s.
-    pair.b().wait_for(soon(), |counts| counts.logins >= 6).await.unwrap();
-    tokio::time::sleep(ms(700)).await;
+    // The sixth round starts at 2.5 s, the seventh at 3.5 s: between them, when the sixth login is refused.
+    let refused = |counts: &Counts| counts.logins == 6 && counts.open_connections == 0;
+    pair.b().wait_for(soon(), refused).await.unwrap();
     pair.b().switches().set_role(Role::Principal);
     assert_eq!(timeout(soon(), waiting).await.unwrap().unwrap(), "SQL-B");
     assert!(started.elapsed() >= ms(3490), "{:?}", started.elapsed());

@@ -96,18 +96,22 @@ async fn a_refused_password_on_the_source_is_passed_over_at_the_first_connect_on
 
 #[tokio::test]
 async fn a_walk_ends_at_its_deadline_when_hosts_are_silent() {
-    let mut bench =
-        Bench::new(3, "failoverDeadline=700&connectTimeout=300&retriesAllDown=120").await;
-    for host in bench.cluster.hosts() {
-        host.hang();
+    let keys = "failoverDeadline=700&connectTimeout=300&retriesAllDown=120";
+    let mut times = [Duration::ZERO; 3];
+    for run in &mut times {
+        let mut bench = Bench::new(3, keys).await;
+        for host in bench.cluster.hosts() {
+            host.hang();
+        }
+        let started = Instant::now();
+        let error = bench.session.connect().await.unwrap_err();
+        *run = started.elapsed();
+        assert_eq!(error.failure, Failure::FailoverFailed(GiveUp::TimedOut));
+        assert_eq!(bench.history(), r"\H1 \H2 \H3");
+        assert!(*run >= Duration::from_millis(650), "{run:?}");
     }
-    let started = Instant::now();
-    let error = bench.session.connect().await.unwrap_err();
-    let took = started.elapsed();
-    assert_eq!(error.failure, Failure::FailoverFailed(GiveUp::TimedOut));
-    assert_eq!(bench.history(), r"\H1 \H2 \H3");
-    assert!(took >= Duration::from_millis(650), "{took:?}");
     // Three connect limits and three pauses would be far more.
+    let took = middle("all hosts silent", times);
     assert!(took < Duration::from_millis(890), "{took:?}");
 }
 
@@ -372,7 +376,7 @@ async fn closing_the_pool_ends_its_sessions() {
 /// The times of three runs. The machine may be busy in one of them: the middle one counts.
 fn middle(what: &str, mut runs: [Duration; 3]) -> Duration {
     runs.sort();
-    println!("{what}: first read after {runs:.2?}");
+    println!("{what}: {runs:.2?}");
     runs[1]
 }
 

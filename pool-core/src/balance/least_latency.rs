@@ -1,7 +1,5 @@
 //! Least recent latency.
 
-use std::time::Duration;
-
 use crate::balance::{BalancePolicy, Candidate, Eligible, by_load};
 use crate::host::HostId;
 
@@ -29,31 +27,34 @@ impl BalancePolicy for LeastLatency {
     }
 
     fn pick(&self, eligible: &Eligible<'_>) -> Option<HostId> {
-        let hosts = eligible.hosts().iter().filter(|host| host.weight > 0);
-        let best = hosts.reduce(|best, host| if is_faster(host, best) { host } else { best })?;
-        Some(best.id)
-    }
-}
-
-/// Whether a host comes before one that stands before it in the list.
-#[inline]
-fn is_faster(a: &Candidate, b: &Candidate) -> bool {
-    match (a.latency, b.latency) {
-        (None, None) => by_load(a, b).is_lt(),
-        (None, Some(_)) => true,
-        (Some(_), None) => false,
-        // Cross-multiplied: latency × load per weight.
-        (Some(of_a), Some(of_b)) => {
-            u128::from(cost(of_a, a.active)) * u128::from(b.weight)
-                < u128::from(cost(of_b, b.active)) * u128::from(a.weight)
+        let mut hosts = eligible.hosts().iter().filter(|host| host.weight > 0);
+        let mut best = hosts.next()?;
+        let mut best_cost = cost(best);
+        for host in hosts {
+            let cost = cost(host);
+            let comes_first = match (cost, best_cost) {
+                (None, None) => by_load(host, best).is_lt(),
+                (None, Some(_)) => true,
+                (Some(_), None) => false,
+                // Per weight, cross-multiplied.
+                (Some(cost), Some(best_cost)) => {
+                    u128::from(cost) * u128::from(best.weight)
+                        < u128::from(best_cost) * u128::from(host.weight)
+                }
+            };
+            if comes_first {
+                (best, best_cost) = (host, cost);
+            }
         }
+        Some(best.id)
     }
 }
 
 /// Nanoseconds of latency × load. Saturates far beyond any sane value.
 #[inline]
-fn cost(latency: Duration, active: u32) -> u64 {
+fn cost(host: &Candidate) -> Option<u64> {
+    let latency = host.latency?;
     let seconds = latency.as_secs().saturating_mul(1_000_000_000);
     let nanos = seconds.saturating_add(u64::from(latency.subsec_nanos()));
-    nanos.saturating_mul(u64::from(active) + 1)
+    Some(nanos.saturating_mul(u64::from(host.active) + 1))
 }
