@@ -20,11 +20,11 @@ fn each_statement_is_explained_and_runs_where_the_explanation_says() {
             seen.push((sql, "refused".to_owned(), "nowhere", false));
             continue;
         };
-        // The first statement connects, so before it nobody is known to take writes.
+        // The first statement writes.
         let source = *source.get_or_insert(host);
         let (why, rest) = explained.split_once(" on ").unwrap();
         let (picked, _) = rest.split_once("; ").unwrap();
-        assert!(picked == host || picked == "no host" && seen.is_empty(), "{sql}: {explained}");
+        assert_eq!(picked, host, "{sql}: {explained}");
         let place = if host == source { "source" } else { "replica" };
         seen.push((sql, why.to_owned(), place, bound.is_some()));
     }

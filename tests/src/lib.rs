@@ -6,6 +6,7 @@
 //! - [`proxy`]: a TCP proxy that delays, stalls, resets and counts, in front of any server.
 //! - [`real`]: real servers, started for a test.
 //! - [`scripted`]: a driver without a server, whose every answer a test decides.
+//! - [`stalls`]: whether the machine stood still, so that a time says nothing.
 //! - [`sql`]: the SQLite data set behind the embedded servers.
 
 // The programs in the README of the workspace are compiled.
@@ -19,6 +20,7 @@ pub mod proxy;
 pub mod real;
 pub mod scripted;
 pub mod sql;
+pub mod stalls;
 
 mod alive;
 mod background;

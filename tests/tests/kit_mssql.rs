@@ -402,10 +402,10 @@ async fn planned_failures_hit_the_next_requests_only() {
     assert_eq!(server.statements().len(), 5);
 }
 
-/// Starts a statement that takes a minute and drops it while it runs.
+/// Starts a statement that takes a minute and drops it while it runs, on a busy machine as well.
 async fn abandon(client: &mut Tds, sql: &str) {
     let query = async { client.simple_query(sql).await?.into_results().await };
-    assert!(tokio::time::timeout(Duration::from_millis(100), query).await.is_err());
+    assert!(tokio::time::timeout(Duration::from_millis(500), query).await.is_err());
 }
 
 #[tokio::test]

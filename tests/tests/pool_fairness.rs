@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use futures_util::poll;
 use pool_core::verdict::Verdict;
 use pool_tests::scripted::{Answer, Scripted};
-use support::{Random, builder, counts, ms, open, secs};
+use support::{Random, builder, counts, eventually, ms, open, secs};
 use tokio::task::LocalSet;
 use tokio::time::{Instant, sleep};
 
@@ -130,7 +130,8 @@ async fn on_many_threads_every_caller_is_served() {
     }
     let counts = counts(&pool, "h1");
     assert_eq!((counts.in_use, counts.waiting), (0, 0));
-    assert!(open(&driver.host("h1")) <= 3);
+    // What was killed is closed by a task of its own.
+    eventually("the rest is closed", || open(&driver.host("h1")) <= 3).await;
 }
 
 /// Two full replicas: a read gets the first slot of either, and leaves nothing behind at the other.

@@ -177,11 +177,11 @@ async fn f18_with_autocommit_the_session_moves_by_itself_and_without_error() {
     by_count.queries(1).await;
     assert_eq!(by_count.history(), r"\H1 /H2 /H1");
 
-    let mut by_time = Bench::new(2, "secondsBeforeRetrySource=1").await;
+    let mut by_time = Bench::new(2, "secondsBeforeRetrySource=2").await;
     assert_eq!(by_time.down(&[1]).await.connect().await, OK);
     by_time.up(&[1]).await.queries(1).await;
     assert_eq!(by_time.host(), Some(2));
-    sleep(S).await;
+    sleep(2 * S).await;
     by_time.queries(1).await;
     assert_eq!(by_time.history(), r"\H1 /H2 /H1");
 }

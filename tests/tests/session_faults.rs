@@ -97,7 +97,7 @@ async fn a_refused_password_on_the_source_is_passed_over_at_the_first_connect_on
 #[tokio::test]
 async fn a_walk_ends_at_its_deadline_when_hosts_are_silent() {
     let keys = "failoverDeadline=700&connectTimeout=300&retriesAllDown=120";
-    let mut times = [Duration::ZERO; 3];
+    let (mut times, mut histories) = ([Duration::ZERO; 3], Vec::new());
     for run in &mut times {
         let mut bench = Bench::new(3, keys).await;
         for host in bench.cluster.hosts() {
@@ -107,9 +107,12 @@ async fn a_walk_ends_at_its_deadline_when_hosts_are_silent() {
         let error = bench.session.connect().await.unwrap_err();
         *run = started.elapsed();
         assert_eq!(error.failure, Failure::FailoverFailed(GiveUp::TimedOut));
-        assert_eq!(bench.history(), r"\H1 \H2 \H3");
+        histories.push(bench.history());
         assert!(*run >= Duration::from_millis(650), "{run:?}");
     }
+    // The last host gets the 100 ms that are left: on a busy machine perhaps none.
+    let whole = histories.iter().filter(|history| *history == r"\H1 \H2 \H3").count();
+    assert!(whole >= 2, "{histories:?}");
     // Three connect limits and three pauses would be far more.
     let took = middle("all hosts silent", times);
     assert!(took < Duration::from_millis(890), "{took:?}");
@@ -289,7 +292,7 @@ async fn a_call_dropped_in_the_middle_costs_the_connection_and_never_shows_its_r
             assert_eq!(bench.run("INSERT INTO t VALUES (1)").await, OK);
         }
         let cut = Duration::from_millis(50);
-        let slow = bench.session.query::<i64>("SELECT SLEEP(1)");
+        let slow = bench.session.query::<i64>("SELECT SLEEP(2)");
         assert!(timeout(cut, slow).await.is_err());
         let next = bench.session.query_first::<i64>("SELECT 1").await.unwrap_err();
         let expected = if in_transaction { LOST } else { SWITCHED };
@@ -416,10 +419,10 @@ async fn the_first_read_while_the_source_is_silent_comes_within_the_connect_dead
 
 #[tokio::test]
 async fn a_session_whose_source_falls_silent_moves_at_the_socket_timeout() {
-    let limit = Duration::from_millis(300);
+    let limit = Duration::from_secs(1);
     let mut times = [Duration::ZERO; 3];
     for run in &mut times {
-        let mut bench = Bench::new(2, "socketTimeout=300").await;
+        let mut bench = Bench::new(2, "socketTimeout=1000").await;
         assert_eq!(bench.connect().await, OK);
         bench.cluster.host(0).hang();
         let started = Instant::now();

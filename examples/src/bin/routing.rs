@@ -68,6 +68,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let options = MySqlOptions::from_url(&url)?;
     let pool = options.pool_builder()?.name("routing").build()?;
+    // From the first connect on the pool knows who takes writes, which explanations name.
+    drop(pool.get().await?);
     let mut session = Session::new(&pool, options.session_options()?);
     for sql in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         println!("{sql}");

@@ -7,7 +7,6 @@ pub mod killed;
 pub mod read_only;
 pub mod silence;
 pub mod site;
-pub mod stalls;
 pub mod transactions;
 
 use std::fmt::Debug;

@@ -9,6 +9,7 @@ use pool_core::error::ErrorKind;
 use pool_core::verdict::Verdict;
 use pool_mysql::{MySqlOptions, Pool, classify};
 use pool_tests::proxy::FaultProxy;
+use pool_tests::stalls::Stalls;
 use tokio::time::{Instant, sleep};
 
 use super::site::Site;
@@ -16,6 +17,10 @@ use super::{SLACK, assert_whole, eventually, host_status, ms, secs, soon};
 
 const ACQUIRE: Duration = Duration::from_millis(1000);
 const STATEMENT: Duration = Duration::from_millis(500);
+/// A thread of this process that wakes up so late says that the machine stood still: the bounds say nothing
+/// then, and everything is done again, at most so often.
+const BUSY: Duration = Duration::from_millis(100);
+const ATTEMPTS: usize = 5;
 const CONNECTIONS: usize = 6;
 const WRITERS: usize = 16;
 const READERS: usize = 8;
@@ -47,25 +52,44 @@ fn open(url: &str) -> Pool {
     builder.close_timeout(ms(300)).probe_interval(Some(secs(1))).build().unwrap()
 }
 
+/// The longest waits under load, and the reads that failed.
+#[derive(Debug, Default)]
+struct Longest {
+    checkout: Duration,
+    statement: Duration,
+    read: Duration,
+    failed_reads: Vec<String>,
+}
+
+impl Longest {
+    fn is_within_bounds(&self) -> bool {
+        self.checkout <= ACQUIRE + SLACK
+            && self.statement <= STATEMENT + SLACK
+            // Reads never go there, so they do not even notice.
+            && self.read <= STATEMENT
+            && self.failed_reads.is_empty()
+    }
+}
+
 async fn holds_up_nobody(pool: &Pool, source: &str, stall: impl AsyncFn(), resume: impl AsyncFn()) {
-    let before = connection_ids(pool).await;
-    // Reads have connections of their own to the replicas.
-    drop(join_all((0..READERS).map(|_| pool.get_read())).await);
-    stall().await;
-    let until = Instant::now() + secs(3);
-    let writes = join_all((0..WRITERS).map(|_| write_until(pool, until)));
-    let reads = join_all((0..READERS).map(|_| read_until(pool, until)));
-    let (writes, reads) = tokio::join!(writes, reads);
-    let longest = writes.iter().map(|longest| longest.0).max().unwrap();
-    let longest_statement = writes.iter().map(|longest| longest.1).max().unwrap();
-    let longest_read = reads.iter().max().unwrap();
-    println!(
-        "longest checkout {longest:?}, statement {longest_statement:?}, read {longest_read:?}"
-    );
-    assert!(longest <= ACQUIRE + SLACK, "{longest:?}");
-    assert!(longest_statement <= STATEMENT + SLACK, "{longest_statement:?}");
-    // Reads never go there, so they do not even notice.
-    assert!(*longest_read <= STATEMENT, "{longest_read:?}");
+    let stalls = Stalls::watch();
+    let mut before = HashSet::new();
+    for attempt in 1.. {
+        before.extend(connection_ids(pool).await);
+        // Reads have connections of their own to the replicas.
+        drop(join_all((0..READERS).map(|_| pool.get_read())).await);
+        stall().await;
+        stalls.take();
+        let longest = under_load(pool).await;
+        let stood_still = stalls.take();
+        println!("{longest:?}; the machine stood still for {stood_still:?}");
+        if longest.is_within_bounds() {
+            break;
+        }
+        assert!(stood_still > BUSY && attempt < ATTEMPTS, "{longest:?}");
+        resume().await;
+        is_back(pool, source).await;
+    }
 
     eventually("the stalled connections leave the pool", pool, || {
         let counts = host_status(pool, source).counts;
@@ -73,37 +97,63 @@ async fn holds_up_nobody(pool: &Pool, source: &str, stall: impl AsyncFn(), resum
     })
     .await;
     resume().await;
+    is_back(pool, source).await;
+    assert_whole(pool, source).await;
+    let after = connection_ids(pool).await;
+    assert!(before.is_disjoint(&after), "{before:?} {after:?}");
+}
+
+async fn under_load(pool: &Pool) -> Longest {
+    let until = Instant::now() + secs(3);
+    let writes = join_all((0..WRITERS).map(|_| write_until(pool, until)));
+    let reads = join_all((0..READERS).map(|_| read_until(pool, until)));
+    let (writes, reads) = tokio::join!(writes, reads);
+    writes.into_iter().chain(reads).fold(Longest::default(), |mut all, one| {
+        all.failed_reads.extend(one.failed_reads);
+        Longest {
+            checkout: all.checkout.max(one.checkout),
+            statement: all.statement.max(one.statement),
+            read: all.read.max(one.read),
+            ..all
+        }
+    })
+}
+
+async fn is_back(pool: &Pool, source: &str) {
     eventually("the source is back", pool, || {
         let status = pool.status();
         let writer = status.writer();
         writer.is_some_and(|writer| &*writer.name == source && writer.blocked_for.is_none())
     })
     .await;
-    assert_whole(pool, source).await;
-    let after = connection_ids(pool).await;
-    assert!(before.is_disjoint(&after), "{before:?} {after:?}");
 }
 
 /// Takes every connection of the source; their ids.
 async fn connection_ids(pool: &Pool) -> HashSet<u32> {
-    let leases = soon("leases", join_all((0..CONNECTIONS).map(|_| pool.get()))).await;
-    leases.into_iter().map(|lease| lease.unwrap().id()).collect()
+    // The time to connect is short: a machine that stands still may use it up.
+    let patient = async || loop {
+        if let Ok(lease) = pool.get().await {
+            return lease;
+        }
+    };
+    let leases = soon("leases", join_all((0..CONNECTIONS).map(|_| patient()))).await;
+    leases.into_iter().map(|lease| lease.id()).collect()
 }
 
 /// Writers: every outcome is fine, as long as it comes in time and says what it is.
-async fn write_until(pool: &Pool, until: Instant) -> (Duration, Duration) {
-    let mut longest = (Duration::ZERO, Duration::ZERO);
+async fn write_until(pool: &Pool, until: Instant) -> Longest {
+    let mut longest = Longest::default();
     while Instant::now() < until {
         let asked = Instant::now();
         let lease = soon("a checkout", pool.get()).await;
-        longest.0 = longest.0.max(asked.elapsed());
+        longest.checkout = longest.checkout.max(asked.elapsed());
         match lease {
             Ok(mut lease) => {
                 let asked = Instant::now();
                 if let Err(error) = soon("a statement", lease.query_drop("SELECT 1")).await {
                     assert_ne!(classify(&error), Verdict::Statement, "{error}");
                 }
-                longest.1 = longest.1.max(asked.elapsed());
+                longest.statement = longest.statement.max(asked.elapsed());
             }
             Err(error) => {
                 let in_time = [ErrorKind::NoHost, ErrorKind::Timeout].contains(&error.kind());
@@ -116,14 +166,16 @@ async fn write_until(pool: &Pool, until: Instant) -> (Duration, Duration) {
     longest
 }
 
-async fn read_until(pool: &Pool, until: Instant) -> Duration {
-    let mut longest = Duration::ZERO;
+async fn read_until(pool: &Pool, until: Instant) -> Longest {
+    let mut longest = Longest::default();
     while Instant::now() < until {
         let asked = Instant::now();
-        let mut lease = pool.get_read().await.unwrap();
-        lease.query_drop("SELECT 1").await.unwrap();
-        longest = longest.max(asked.elapsed());
-        drop(lease);
+        let failed = match pool.get_read().await {
+            Ok(mut lease) => lease.query_drop("SELECT 1").await.err().map(|e| e.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        longest.read = longest.read.max(asked.elapsed());
+        longest.failed_reads.extend(failed);
         sleep(ms(5)).await;
     }
     longest

@@ -5,10 +5,10 @@ use std::time::Duration;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Error, IsolationLevel, TxOpts};
 use pool_mysql::{Lease, Pool};
+use pool_tests::stalls::Stalls;
 use tokio::time::{Instant, timeout};
 
 use super::site::Site;
-use super::stalls::Stalls;
 use super::{builder, direct, ms, prepare, soon, spread};
 
 /// How long the row locks of an abandoned transaction may last.
@@ -38,7 +38,6 @@ pub async fn an_abandoned_transaction_frees_its_locks_at_once(site: &impl Site) 
     set_up(site).await;
     let pool = builder(site).max_size(1).build().unwrap();
     let mut rival = direct(site, 0).await;
-    rival.query_drop("SET innodb_lock_wait_timeout = 1").await.unwrap();
     let mut control = direct(site, 0).await;
     let fresh: String = rival.query_first(site.session_facts()).await.unwrap().unwrap();
     let stalls = Stalls::watch();
@@ -48,9 +47,11 @@ pub async fn an_abandoned_transaction_frees_its_locks_at_once(site: &impl Site) 
             let mut lease = soon("a lease", pool.get()).await.unwrap();
             if times.is_empty() && uncounted.is_empty() {
                 hold(&mut lease, Way::Lease).await;
+                rival.query_drop("SET innodb_lock_wait_timeout = 1").await.unwrap();
                 let refused = soon("a refusal", rival.query_drop(UPDATE)).await.unwrap_err();
                 let waited = matches!(&refused, Error::Server(e) if e.code == LOCK_WAIT_TIMEOUT);
                 assert!(waited, "the row is not locked: {refused}");
+                rival.query_drop("SET innodb_lock_wait_timeout = 50").await.unwrap();
                 lease.query_drop("ROLLBACK").await.unwrap();
             }
             hold(&mut lease, way).await;

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 const STEP: Duration = Duration::from_millis(1);
 
 /// A thread that does nothing but wake up every millisecond, and notes how late it was.
+#[derive(Debug)]
 pub struct Stalls {
     worst: Arc<AtomicU64>,
     over: Arc<AtomicBool>,
@@ -15,6 +16,8 @@ pub struct Stalls {
 }
 
 impl Stalls {
+    /// Starts the thread. Dropping the watch ends it.
+    #[must_use]
     pub fn watch() -> Self {
         let (worst, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
         let (noted, ended) = (Arc::clone(&worst), Arc::clone(&over));
@@ -23,7 +26,7 @@ impl Stalls {
                 let asleep = Instant::now();
                 std::thread::sleep(STEP);
                 let late = asleep.elapsed().saturating_sub(STEP);
-                noted.fetch_max(u64::try_from(late.as_micros()).unwrap(), SeqCst);
+                noted.fetch_max(u64::try_from(late.as_micros()).unwrap_or(u64::MAX), SeqCst);
             }
         });
         Self { worst, over, thread: Some(thread) }
@@ -38,6 +41,8 @@ impl Stalls {
 impl Drop for Stalls {
     fn drop(&mut self) {
         self.over.store(true, SeqCst);
-        let _ = self.thread.take().unwrap().join();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
     }
 }
