@@ -331,7 +331,8 @@ async fn a_permanent_error_reaches_a_thousand_waiters_at_once() {
     let pair = pair().await;
     pair.a().switches().set_login_delay(ms(2000));
     pair.a().switches().set_login_error(Some(SqlError::known(18456)));
-    let pool = pool(&options(&pair.ado_string()));
+    // Slices of 4.8 s.
+    let pool = pool(&options(&pair.ado_string()).login_timeout(Some(Duration::from_secs(60))));
     let mut tasks = JoinSet::new();
     for _ in 0..1000 {
         let pool = pool.clone();
