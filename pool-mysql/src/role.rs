@@ -36,11 +36,12 @@ pub enum LagSource {
     #[default]
     Off,
     /// By `SHOW REPLICA STATUS` (`SHOW SLAVE STATUS` on older servers), in whole seconds. The account
-    /// needs REPLICATION CLIENT (REPLICA MONITOR on MariaDB); without it the lag is unknown. MySQL counts from
-    /// the last event until its next checkpoint (`replica_checkpoint_period`, 300 ms), so a replica that has
-    /// caught up may report 1 s: a limit below that leaves it out now and then. It also tells a replica that is kept behind on purpose
-    /// (`SOURCE_DELAY`): it has no read weight, not even one set by hand (`rds-read-weights`, procedure, notes on
-    /// weights).
+    /// needs REPLICATION CLIENT (REPLICA MONITOR on MariaDB); without it the lag is unknown. MySQL counts
+    /// from the last event until its next checkpoint (`replica_checkpoint_period`, 300 ms), so a replica
+    /// that has caught up may report 1 s: a limit below that leaves it out now and then.
+    ///
+    /// It also tells a replica that is kept behind on purpose (`SOURCE_DELAY`): it has no read weight, not
+    /// even one set by hand (`rds-read-weights`, procedure, notes on weights).
     Status,
     /// By a heartbeat table as `pt-heartbeat --utc` keeps it, in microseconds.
     Heartbeat {

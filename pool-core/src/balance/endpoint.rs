@@ -231,9 +231,9 @@ pub enum Choice {
 /// Finds the hosts that may serve a read (section 6 of the routing rules). `push` gets them in list order;
 /// it is not called for [`Choice::Source`] and [`Choice::Nobody`]. Does not allocate.
 ///
-/// Filters, in order: role, drained, kept behind, weight 0, blocked, lag, already tried, connection limit. If nothing is
-/// left: hosts that only lack a slot; blocked hosts that may be tried again; the source of a read/write
-/// endpoint, if the rules allow it; nobody. A replica of weight 0 is never a fallback.
+/// Filters, in order: role, drained, kept behind, weight 0, blocked, lag, already tried, connection limit.
+/// If nothing is left: hosts that only lack a slot; blocked hosts that may be tried again; the source of a
+/// read/write endpoint, if the rules allow it; nobody. A replica of weight 0 is never a fallback.
 pub fn eligible(
     hosts: impl IntoIterator<Item = HostFacts, IntoIter: Clone>,
     rules: &EndpointRules,
