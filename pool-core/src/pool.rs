@@ -208,6 +208,19 @@ impl<D: Driver> Pool<D> {
         }
     }
 
+    /// The host of this name.
+    pub(crate) fn member(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
+        self.cluster()
+            .host_named(name)
+            .ok_or_else(|| self.refused(format!("no host is named {name:?}")))
+    }
+
+    /// The refusal of a request that names what is not there, or asks for what may not be.
+    pub(crate) fn refused(&self, detail: String) -> Error {
+        let started = self.cluster().clock.now();
+        self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started).with_detail(detail)
+    }
+
     pub(crate) fn error(
         &self,
         kind: ErrorKind,

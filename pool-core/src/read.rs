@@ -84,8 +84,7 @@ impl<D: Driver> Pool<D> {
         let started = cluster.clock.now();
         let Some(slots) = cluster.host_named(name).filter(|slots| !slots.health.is_draining())
         else {
-            let error = self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started);
-            return Err(error.with_detail(format!("no host named {name:?} takes work")));
+            return Err(self.refused(format!("no host named {name:?} takes work")));
         };
         let access = Access::Host(slots.id());
         if let Some(slot) = slots.try_checkout() {

@@ -7,9 +7,8 @@ mod statements;
 
 use std::sync::Arc;
 
-use crate::access::Access;
 use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Phase};
+use crate::error::Error;
 use crate::host::Role;
 use crate::lease::Lease;
 use crate::pool::Pool;
@@ -42,8 +41,8 @@ impl<D: Driver> Pool<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] for a hint where none is allowed, or one to a host that is unknown, drained
-    /// or of weight 0; otherwise as the method it uses.
+    /// [`ErrorKind::Refused`](crate::error::ErrorKind::Refused) for a hint where none is allowed, or one
+    /// to a host that is unknown, drained or of weight 0; otherwise as the method it uses.
     pub async fn get_for(&self, sql: &str) -> Result<Lease<D>, Error> {
         self.get_routed(&self.route(sql)).await
     }
@@ -66,35 +65,28 @@ impl<D: Driver> Pool<D> {
                 self.hinted(name)?;
                 self.get_host(name).await
             }
-            Target::Refused(refusal) => Err(self.route_refused(refusal.to_string())),
+            Target::Refused(refusal) => Err(self.refused(refusal.to_string())),
             Target::Source | Target::Held => self.get().await,
         }
     }
 
     /// The host that a hint names, if hints may name it.
     pub(crate) fn hinted(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
-        let Some(slots) = self.cluster().host_named(name) else {
-            return Err(self.route_refused(format!("no host is named {name:?}")));
-        };
+        let slots = self.member(name)?;
         if slots.health.is_draining() {
-            return Err(self.route_refused(format!("host {name:?} is drained")));
+            return Err(self.refused(format!("host {name:?} is drained")));
         }
         if slots.health.is_delayed() {
-            return Err(self.route_refused(format!("host {name:?} is kept behind on purpose")));
+            return Err(self.refused(format!("host {name:?} is kept behind on purpose")));
         }
         if slots.health.weight() == 0 {
-            return Err(self.route_refused(format!("host {name:?} has weight 0")));
+            return Err(self.refused(format!("host {name:?} has weight 0")));
         }
         let mode = self.cluster().rules.mode;
         if !mode.serves_writes() && slots.health.role() != Role::Replica {
             let detail = format!("host {name:?} is not a replica, the endpoint is read-only");
-            return Err(self.route_refused(detail));
+            return Err(self.refused(detail));
         }
         Ok(slots)
-    }
-
-    fn route_refused(&self, detail: String) -> Error {
-        let started = self.cluster().clock.now();
-        self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started).with_detail(detail)
     }
 }

@@ -141,11 +141,6 @@ impl Conn {
         self.inner.take().expect("present until dropped")
     }
 
-    /// Whether the server is a MariaDB one: those count their versions from 10, MySQL up to 9.
-    pub(crate) fn is_mariadb(&self) -> bool {
-        self.raw().server_version().0 >= 10
-    }
-
     pub(crate) fn raw(&self) -> &mysql_async::Conn {
         self.inner.as_ref().expect("present until dropped")
     }
@@ -185,6 +180,11 @@ pub(crate) fn session_access(read_only: bool) -> &'static str {
 }
 
 watched_queryable!(Conn);
+
+/// Whether the server is a MariaDB one: those count their versions from 10, MySQL up to 9.
+pub(crate) fn is_mariadb(conn: &mysql_async::Conn) -> bool {
+    conn.server_version().0 >= 10
+}
 
 impl Deref for Conn {
     type Target = mysql_async::Conn;

@@ -9,6 +9,7 @@ use pool_core::discovery::Discovery;
 use pool_core::host::{Host, Role};
 use pool_core::pool::WeakPool;
 
+use crate::conn::is_mariadb;
 use crate::driver::MySql;
 use crate::pool::Pool;
 
@@ -40,7 +41,7 @@ impl Discovery for Replicas {
     async fn hosts(&self) -> Result<Vec<Host>, Box<dyn Error + Send + Sync>> {
         let Some(pool) = self.pool.upgrade() else { return Ok(Vec::new()) };
         let mut lease = pool.get().await?;
-        let renamed = !lease.is_mariadb() && lease.server_version() >= (8, 0, 22);
+        let renamed = !is_mariadb(&lease) && lease.server_version() >= (8, 0, 22);
         let ask = if renamed { "SHOW REPLICAS" } else { "SHOW SLAVE HOSTS" };
         let rows: Vec<Row> = lease.query(ask).await?;
         Ok(list(&self.known, rows.iter().filter_map(address)))

@@ -11,7 +11,7 @@ use mysql_async::{Error, Row, Value};
 use pool_core::driver::{Lag, Probe};
 use pool_core::host::{Host, Role};
 
-use crate::conn::Conn;
+use crate::conn::{Conn, is_mariadb};
 
 /// How a host's role is found out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -186,7 +186,7 @@ async fn replica_status(conn: &mut mysql_async::Conn) -> Result<(Lag, bool), Err
     const WORDS: [&str; 2] = ["SHOW REPLICA STATUS", "SHOW SLAVE STATUS"];
     // MySQL 8.0.22 and MariaDB 10.5.1 know the first, MySQL 8.4 no longer knows the second.
     let version = conn.server_version();
-    let renamed = if version.0 >= 10 { version >= (10, 5, 1) } else { version >= (8, 0, 22) };
+    let renamed = if is_mariadb(conn) { version >= (10, 5, 1) } else { version >= (8, 0, 22) };
     let rows: Vec<Row> = conn.query(WORDS[usize::from(!renamed)]).await?;
     let number = |row: &Row, names: &[&str]| {
         names.iter().find_map(|name| row.get_opt::<Option<u64>, _>(*name)?.ok()).flatten()

@@ -8,7 +8,7 @@ use mysql_async::prelude::Queryable;
 
 use pool_core::statement::TokenDriver;
 
-use crate::conn::Conn;
+use crate::conn::{Conn, is_mariadb};
 use crate::driver::MySql;
 
 /// A position in the history of writes: everything up to it has happened.
@@ -30,7 +30,7 @@ impl Token {
     ///
     /// Those of the query; a server without GTIDs gives an empty token, which every host has reached.
     pub async fn of(conn: &mut Conn) -> Result<Self, Error> {
-        let sql = if conn.is_mariadb() {
+        let sql = if is_mariadb(conn) {
             "SELECT @@gtid_current_pos"
         } else {
             "SELECT @@global.gtid_executed"
@@ -63,7 +63,7 @@ impl Token {
         if self.0.is_empty() {
             return Ok(true);
         }
-        let sql = if conn.is_mariadb() {
+        let sql = if is_mariadb(conn) {
             "SELECT MASTER_GTID_WAIT(?, ?)"
         } else {
             "SELECT WAIT_FOR_EXECUTED_GTID_SET(?, ?)"

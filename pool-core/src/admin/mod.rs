@@ -6,12 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use crate::access::Access;
 use crate::clock::deadline_in;
 use crate::cluster::Cluster;
 use crate::config::{ConfigError, Roles};
 use crate::driver::Driver;
-use crate::error::{Error, ErrorKind, Phase};
+use crate::error::Error;
 use crate::event::Event;
 use crate::host::{Host, MAX_WEIGHT, Role};
 use crate::pool::Pool;
@@ -62,8 +61,9 @@ impl<D: Driver> Pool<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] for an unknown host, a weight out of range, and one above 0 for the source of a
-    /// read-only endpoint or for a host that is kept behind on purpose.
+    /// [`ErrorKind::Refused`](crate::error::ErrorKind::Refused) for an unknown host, a weight out of
+    /// range, and one above 0 for the source of a read-only endpoint or for a host that is kept behind on
+    /// purpose.
     pub fn set_weight(&self, name: &str, weight: u32) -> Result<(), Error> {
         let slots = self.member(name)?;
         if weight > MAX_WEIGHT {
@@ -132,7 +132,7 @@ impl<D: Driver> Pool<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Refused`] for an unknown or drained host.
+    /// [`ErrorKind::Refused`](crate::error::ErrorKind::Refused) for an unknown or drained host.
     pub fn promote(&self, name: &str) -> Result<(), Error> {
         let slots = self.member(name)?;
         if slots.health.is_draining() {
@@ -155,17 +155,6 @@ impl<D: Driver> Pool<D> {
         }
         cluster.set_writer(&slots);
         Ok(())
-    }
-
-    fn member(&self, name: &str) -> Result<Arc<HostSlots<D>>, Error> {
-        self.cluster()
-            .host_named(name)
-            .ok_or_else(|| self.refused(format!("no host is named {name:?}")))
-    }
-
-    fn refused(&self, detail: String) -> Error {
-        let started = self.cluster().clock.now();
-        self.error(ErrorKind::Refused, Phase::Selecting, Access::Read, started).with_detail(detail)
     }
 }
 

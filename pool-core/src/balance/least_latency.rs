@@ -50,7 +50,7 @@ impl BalancePolicy for LeastLatency {
     }
 }
 
-/// Nanoseconds of latency × load. Saturates far beyond any sane value.
+/// Nanoseconds of latency × load; `None` while nothing was measured. Saturates far beyond any sane value.
 #[inline]
 fn cost(host: &Candidate) -> Option<u64> {
     let latency = host.latency?;
